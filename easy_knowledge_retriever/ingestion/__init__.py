@@ -1,0 +1,1 @@
+"""The flow that makes a document searchable, and its reverse."""

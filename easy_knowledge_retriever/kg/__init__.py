@@ -1,0 +1,1 @@
+"""Storages and the knowledge base they make up."""

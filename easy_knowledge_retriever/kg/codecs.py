@@ -1,0 +1,248 @@
+"""Values to JSON objects and back. JSON exists here and in no other step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from easy_knowledge_retriever.kg.base import JsonObject
+from easy_knowledge_retriever.types import (
+    Block,
+    Box,
+    Chunk,
+    DocRecord,
+    DocStatus,
+    Document,
+    Entity,
+    EntityMention,
+    Extraction,
+    Fragment,
+    Link,
+    PageSpan,
+    Relation,
+    RelationKey,
+    RelationMention,
+    Tally,
+)
+
+__all__ = [
+    "decode_chunk",
+    "decode_document",
+    "decode_entity",
+    "decode_extraction",
+    "decode_record",
+    "decode_relation",
+    "encode_chunk",
+    "encode_document",
+    "encode_entity",
+    "encode_extraction",
+    "encode_record",
+    "encode_relation",
+]
+
+# Inside a decoder JSON is Any: the shape was written by the encoder beside it, and a store that was tampered with
+# fails with a KeyError or TypeError, which the storages report as StoreCorruptError.
+Json = Any
+
+
+def encode_document(value: Document) -> JsonObject:
+    """A document as a JSON object."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "text": value.text,
+        "digest": value.digest,
+        "blocks": [[b.kind, b.start, b.end, b.page, b.level, b.box] for b in value.blocks],
+        "title": value.title,
+        "collection": value.collection,
+        "pages": [list(p) for p in _page_rows(value.pages)],
+        "links": [[link.start, link.end, link.target] for link in value.links],
+        "metadata": dict(value.metadata),
+        "parser": value.parser,
+        "warnings": list(value.warnings),
+    }
+
+
+def decode_document(data: Json) -> Document:
+    """The document an object stands for."""
+    return Document(
+        id=data["id"],
+        name=data["name"],
+        text=data["text"],
+        digest=data["digest"],
+        blocks=tuple(
+            Block(kind, start, end, page, level, Box(*box) if box else None)
+            for kind, start, end, page, level, box in data["blocks"]
+        ),
+        title=data["title"],
+        collection=data["collection"],
+        pages=_pages(data["pages"]),
+        links=tuple(Link(*row) for row in data["links"]),
+        metadata=dict(data["metadata"]),
+        parser=data["parser"],
+        warnings=tuple(data["warnings"]),
+    )
+
+
+def encode_chunk(value: Chunk) -> JsonObject:
+    """A chunk as a JSON object."""
+    return {
+        "id": value.id,
+        "document_id": value.document_id,
+        "document_name": value.document_name,
+        "version": value.version,
+        "order": value.order,
+        "text": value.text,
+        "start": value.start,
+        "end": value.end,
+        "pages": [list(p) for p in _page_rows(value.pages)],
+        "headings": list(value.headings),
+        "tokens": value.tokens,
+        "collection": value.collection,
+        "extra": dict(value.extra),
+    }
+
+
+def decode_chunk(data: Json) -> Chunk:
+    """The chunk an object stands for."""
+    return Chunk(
+        id=data["id"],
+        document_id=data["document_id"],
+        document_name=data["document_name"],
+        version=data["version"],
+        order=data["order"],
+        text=data["text"],
+        start=data["start"],
+        end=data["end"],
+        pages=_pages(data["pages"]),
+        headings=tuple(data["headings"]),
+        tokens=data["tokens"],
+        collection=data["collection"],
+        extra=dict(data["extra"]),
+    )
+
+
+def encode_extraction(value: Extraction) -> JsonObject:
+    """An extraction as a JSON object."""
+    return {
+        "chunk_id": value.chunk_id,
+        "document_id": value.document_id,
+        "source": value.source,
+        "entities": [[m.name, m.type, m.description, m.start, m.end] for m in value.entities],
+        "relations": [[m.source, m.target, m.description, list(m.keywords), m.weight, m.start, m.end] for m in value.relations],
+    }
+
+
+def decode_extraction(data: Json) -> Extraction:
+    """The extraction an object stands for."""
+    return Extraction(
+        chunk_id=data["chunk_id"],
+        document_id=data["document_id"],
+        source=data["source"],
+        entities=tuple(EntityMention(*row) for row in data["entities"]),
+        relations=tuple(
+            RelationMention(source, target, description, tuple(keywords), weight, start, end)
+            for source, target, description, keywords, weight, start, end in data["relations"]
+        ),
+    )
+
+
+def encode_entity(value: Entity) -> JsonObject:
+    """An entity as a JSON object."""
+    return {
+        "key": value.key,
+        "names": [list(row) for row in value.names],
+        "types": [list(row) for row in value.types],
+        "fragments": [list(row) for row in value.fragments],
+        "chunk_ids": list(value.chunk_ids),
+        "file_paths": list(value.file_paths),
+        "mention_count": value.mention_count,
+        "sources": list(value.sources),
+        "summary": value.summary,
+    }
+
+
+def decode_entity(data: Json) -> Entity:
+    """The entity an object stands for."""
+    return Entity(
+        key=data["key"],
+        names=_tally(data["names"]),
+        types=_tally(data["types"]),
+        fragments=tuple(Fragment(*row) for row in data["fragments"]),
+        chunk_ids=tuple(data["chunk_ids"]),
+        file_paths=tuple(data["file_paths"]),
+        mention_count=data["mention_count"],
+        sources=tuple(data["sources"]),
+        summary=data["summary"],
+    )
+
+
+def encode_relation(value: Relation) -> JsonObject:
+    """A relation as a JSON object."""
+    return {
+        "key": list(value.key),
+        "first_name": value.first_name,
+        "second_name": value.second_name,
+        "keywords": [list(row) for row in value.keywords],
+        "fragments": [list(row) for row in value.fragments],
+        "weight": value.weight,
+        "chunk_ids": list(value.chunk_ids),
+        "file_paths": list(value.file_paths),
+        "mention_count": value.mention_count,
+        "sources": list(value.sources),
+        "summary": value.summary,
+    }
+
+
+def decode_relation(data: Json) -> Relation:
+    """The relation an object stands for."""
+    return Relation(
+        key=RelationKey(*data["key"]),
+        first_name=data["first_name"],
+        second_name=data["second_name"],
+        keywords=_tally(data["keywords"]),
+        fragments=tuple(Fragment(*row) for row in data["fragments"]),
+        weight=data["weight"],
+        chunk_ids=tuple(data["chunk_ids"]),
+        file_paths=tuple(data["file_paths"]),
+        mention_count=data["mention_count"],
+        sources=tuple(data["sources"]),
+        summary=data["summary"],
+    )
+
+
+def encode_record(value: DocRecord) -> JsonObject:
+    """A document's status as a JSON object."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "status": value.status.value,
+        "collection": value.collection,
+        "version": value.version,
+        "pending_version": value.pending_version,
+        "stage": value.stage,
+        "error": value.error,
+        "chunk_count": value.chunk_count,
+        "page_count": value.page_count,
+        "title": value.title,
+        "track_id": value.track_id,
+        "metadata": dict(value.metadata),
+        "created_at": value.created_at,
+        "updated_at": value.updated_at,
+    }
+
+
+def decode_record(data: Json) -> DocRecord:
+    """The status an object stands for."""
+    return DocRecord(**{**data, "status": DocStatus(data["status"])})
+
+
+def _page_rows(pages: tuple[PageSpan, ...]) -> list[tuple[int, int, int]]:
+    return [(p.page, p.start, p.end) for p in pages]
+
+
+def _pages(rows: Json) -> tuple[PageSpan, ...]:
+    return tuple(PageSpan(*row) for row in rows)
+
+
+def _tally(rows: Json) -> Tally:
+    return tuple((value, count) for value, count in rows)

@@ -1,0 +1,226 @@
+"""All storages of one knowledge base as one value, with snapshots and transactions over them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Generic, TypeVar, cast
+
+from easy_knowledge_retriever.kg import codecs
+from easy_knowledge_retriever.kg.base import JsonObject, Session, Storage, Store
+from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
+from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
+from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter
+
+__all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[T]):
+    """A KV storage that takes and gives values of one type."""
+
+    storage: KVStorage
+    encode: Callable[[T], JsonObject]
+    decode: Callable[[JsonObject], T]
+
+    def over(self, storage: Storage) -> Table[T]:
+        """The same table on another view of its storage."""
+        return replace(self, storage=cast("KVStorage", storage))
+
+    async def get_many(self, keys: Sequence[str]) -> dict[str, T]:
+        """The values that exist, by key."""
+        return {key: self.decode(data) for key, data in (await self.storage.get_many(keys)).items()}
+
+    async def put_many(self, values: Mapping[str, T]) -> None:
+        """Writes or overwrites."""
+        await self.storage.put_many({key: self.encode(value) for key, value in values.items()})
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        """Deletes what exists of them."""
+        await self.storage.delete_many(keys)
+
+    async def scan(self, prefix: str = "") -> AsyncIterator[tuple[str, T]]:
+        """Keys that begin with ``prefix``, in order, with their values."""
+        async for key, data in self.storage.scan(prefix):
+            yield key, self.decode(data)
+
+
+def extraction_key(chunk_id: str, source: str) -> str:
+    """Key of an extraction: ``chunk id/source``, so that a scan of ``chunk id/`` finds all of a chunk."""
+    return f"{chunk_id}/{source}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """The storages of one base. Built by :func:`knowledge_base`; a snapshot or transaction of it is another one."""
+
+    documents: Table[Document]
+    """Document id → parse of the live version."""
+    chunks: Table[Chunk]
+    """Chunk id → chunk."""
+    extractions: Table[Extraction]
+    """:func:`extraction_key` → extraction: the ledger."""
+    staged: Table[Extraction]
+    """Extractions that were paid for, of versions that are not live yet. Emptied by the commit."""
+    parses: Table[Document]
+    """Digest of content, page range and parser → parse."""
+    llm_cache: KVStorage
+    """Digest of a request → reply."""
+    stamps: KVStorage
+    """Embedding fingerprint and format of this base."""
+    status: DocStatusStorage
+    chunk_vectors: VectorStorage
+    entity_vectors: VectorStorage
+    """Entity key → vector of its indexed text."""
+    relation_vectors: VectorStorage
+    """``RelationKey.id`` → vector of its indexed text."""
+    lexical: LexicalStorage
+    graph: GraphStorage
+
+    async def open(self) -> None:
+        """Opens every storage; what was opened is closed again if one fails.
+
+        Raises:
+            StorageError: One cannot be opened.
+        """
+        async with AsyncExitStack() as undo:
+            for storage in self.storages():
+                await storage.open()
+                undo.push_async_callback(storage.close)
+            undo.pop_all()
+
+    async def close(self) -> None:
+        """Closes every storage in reverse order, all of them even if one fails.
+
+        Raises:
+            StorageError: The last failure, with the earlier ones as its context.
+        """
+        async with AsyncExitStack() as stack:
+            for storage in self.storages():
+                stack.push_async_callback(storage.close)
+
+    async def flush(self) -> None:
+        """Makes everything written so far durable."""
+        for storage in self.storages():
+            await storage.flush()
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[KnowledgeBase]:
+        """This base as it is now: a later commit does not change what is read in the block.
+
+        Storages of a backend without snapshots are read as they are; there the version in the document status decides
+        which chunks are live.
+        """
+        async with AsyncExitStack() as stack:
+            sessions = {store.key: await stack.enter_async_context(store.snapshot()) for store in self._stores()}
+            yield self._within(sessions)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[KnowledgeBase]:
+        """This base to write to: all of it is committed when the block ends, and undone if it raises.
+
+        Storages of a backend without transactions are written at once, in the order of the calls: write the status last.
+        """
+        async with AsyncExitStack() as stack:
+            sessions = {store.key: await stack.enter_async_context(store.transaction()) for store in self._stores()}
+            inside = self._within(sessions)
+            yield inside
+            for storage in inside.storages():
+                if storage.store is None:
+                    await storage.flush()
+
+    def storages(self) -> Iterator[Storage]:
+        """Every storage, the status last."""
+        members = [getattr(self, spec.name) for spec in fields(self) if spec.name != "status"]
+        for member in [*members, self.status]:
+            yield member.storage if isinstance(member, Table) else member
+
+    async def resolve(self, filter: SearchFilter) -> SearchFilter | None:
+        """The filter with its metadata conditions turned into document ids; None if it restricts nothing."""
+        if not filter.metadata:
+            return None if filter.collections is None and filter.document_ids is None else filter
+        records = await self.status.page()
+        wanted = filter.metadata.items()
+        ids = frozenset(
+            record.id
+            for record in records
+            if filter.admits(record.id, record.collection) and all(record.metadata.get(k) == v for k, v in wanted)
+        )
+        return SearchFilter(collections=filter.collections, document_ids=ids)
+
+    def _stores(self) -> list[Store]:
+        found: dict[Hashable, Store] = {}
+        for storage in self.storages():
+            if storage.store is not None:
+                found.setdefault(storage.store.key, storage.store)
+        return list(found.values())
+
+    def _within(self, sessions: Mapping[Hashable, Session]) -> KnowledgeBase:
+        changes: dict[str, object] = {}
+        for spec in fields(self):
+            member = getattr(self, spec.name)
+            storage: Storage = member.storage if isinstance(member, Table) else member
+            if storage.store is None:
+                continue
+            seen = storage.within(sessions[storage.store.key])
+            changes[spec.name] = member.over(seen) if isinstance(member, Table) else seen
+        return replace(self, **changes)  # type: ignore[arg-type]  # each field gets back its own type
+
+
+def knowledge_base(
+    kv: KVStorage,
+    status: DocStatusStorage,
+    vectors: VectorStorage,
+    lexical: LexicalStorage,
+    graph: GraphStorage,
+    workspace: str = "",
+) -> KnowledgeBase:
+    """A base over five storages, each bound to the namespaces it serves.
+
+    Storages on the same database are made to share one :class:`Store`, so that one transaction covers them.
+
+    Args:
+        kv: Serves documents, chunks, extractions, parses, model replies and stamps.
+        status: Serves the document status.
+        vectors: Serves the vectors of chunks, entities and relations.
+        lexical: Serves the BM25 index of chunks.
+        graph: Serves the graph.
+        workspace: Separates bases in one backend.
+    """
+    stores: dict[Hashable, Store] = {}
+    kv, status, vectors, lexical, graph = (
+        _shared(kv, stores),
+        _shared(status, stores),
+        _shared(vectors, stores),
+        _shared(lexical, stores),
+        _shared(graph, stores),
+    )
+    return KnowledgeBase(
+        documents=Table(kv.bind("documents", workspace), codecs.encode_document, codecs.decode_document),
+        chunks=Table(kv.bind("chunks", workspace), codecs.encode_chunk, codecs.decode_chunk),
+        extractions=Table(kv.bind("extractions", workspace), codecs.encode_extraction, codecs.decode_extraction),
+        staged=Table(kv.bind("staged", workspace), codecs.encode_extraction, codecs.decode_extraction),
+        parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),
+        llm_cache=kv.bind("llm_cache", workspace),
+        stamps=kv.bind("stamps", workspace),
+        status=status.bind("doc_status", workspace),
+        chunk_vectors=vectors.bind("chunk_vectors", workspace),
+        entity_vectors=vectors.bind("entity_vectors", workspace),
+        relation_vectors=vectors.bind("relation_vectors", workspace),
+        lexical=lexical.bind("lexical", workspace),
+        graph=graph.bind("graph", workspace),
+    )
+
+
+S = TypeVar("S", bound=Storage)
+
+
+def _shared(storage: S, stores: dict[Hashable, Store]) -> S:
+    if storage.store is None:
+        return storage
+    return storage.sharing(stores.setdefault(storage.store.key, storage.store))

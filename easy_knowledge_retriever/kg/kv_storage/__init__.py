@@ -1,0 +1,1 @@
+"""Key-value storages and document status."""

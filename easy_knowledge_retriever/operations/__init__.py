@@ -1,0 +1,1 @@
+"""The steps of the two flows, one file each; no step calls a flow."""

@@ -1,0 +1,121 @@
+"""Ports of the steps that have more than one implementation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from easy_knowledge_retriever.llm.base import LLMService, Message
+from easy_knowledge_retriever.types import Chunk, Citation, Context, Document, Extraction, Usage
+
+__all__ = [
+    "Answer",
+    "AnswerRequest",
+    "Answerer",
+    "ExtractionOutcome",
+    "Extractor",
+    "KeywordExtractor",
+    "Keywords",
+    "Progress",
+]
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionOutcome:
+    """What an extractor found: at most one extraction a chunk, and what went wrong on the way."""
+
+    extractions: tuple[Extraction, ...] = ()
+    warnings: tuple[str, ...] = ()
+    failed_chunks: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+class Extractor(ABC):
+    """Finds entities and relations in chunks. Declared references, local names and a model are three of them."""
+
+    @abstractmethod
+    async def extract(self, document: Document, chunks: Sequence[Chunk], progress: Progress) -> ExtractionOutcome:
+        """What these chunks of the document say. A chunk that cannot be read is counted, never raised for.
+
+        Raises:
+            UpstreamError: The model endpoint is down for all of them.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """What to look for in the graph."""
+
+    high: tuple[str, ...] = ()
+    """Themes."""
+    low: tuple[str, ...] = ()
+    """Entities and details."""
+    usage: Usage = field(default_factory=Usage)
+
+
+class KeywordExtractor(ABC):
+    """Finds the keywords of a question."""
+
+    @abstractmethod
+    async def keywords(self, question: str) -> Keywords:
+        """Its themes and its details.
+
+        Raises:
+            UpstreamError: The model endpoint failed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A question with the context to answer it from."""
+
+    question: str
+    context: Context
+    response_type: str = "Multiple Paragraphs"
+    user_prompt: str = ""
+    system_prompt: str | None = None
+    """Replaces the library's own, where the caller gave one."""
+    history: tuple[Mapping[str, str], ...] = ()
+    grounded: bool = True
+    """False for ``bypass``: there are no passages and none are wanted."""
+    model: LLMService | None = None
+    """Another model for this question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its citations, checked against the passages."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    refused: bool = False
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
+
+
+class Answerer(ABC):
+    """Writes the answer: sentences of the passages, or a model's."""
+
+    @abstractmethod
+    async def answer(self, request: AnswerRequest) -> Answer:
+        """The whole answer.
+
+        Raises:
+            UpstreamError: The model endpoint failed.
+        """
+
+    @abstractmethod
+    def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
+        """The answer in pieces. Their concatenation is the text before citations are checked."""
+
+    @abstractmethod
+    def finish(self, request: AnswerRequest, text: str) -> Answer:
+        """The answer that a fully streamed text amounts to: its citations parsed and checked."""
+
+    @abstractmethod
+    def prompt(self, request: AnswerRequest) -> tuple[Message, ...]:
+        """What would be sent to the model; the context as one message if there is no model."""

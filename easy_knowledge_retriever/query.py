@@ -1,0 +1,135 @@
+"""A wish and its answer: QueryParam, QueryResult."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from easy_knowledge_retriever.types import Citation, Metadata, Reference, SearchFilter, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["QueryParam", "QueryResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParam:
+    """How one question is to be answered. None means: as the retriever has it. Never changed by the library.
+
+    Lists are accepted for the tuple fields and stored as tuples.
+    """
+
+    mode: str = "mix"
+    """naive, local, global, hybrid, mix, hybrid_mix, bypass, bm25 or graph_walk."""
+    only_need_context: bool = False
+    """``content`` of the result is the context; no answer is written."""
+    only_need_prompt: bool = False
+    """``content`` of the result is the prompt; no answer is written."""
+    response_type: str = "Multiple Paragraphs"
+    """Free text for the prompt."""
+    stream: bool = False
+    top_k: int | None = None
+    """Entities and relations a graph search gives."""
+    chunk_top_k: int | None = None
+    """Passages kept after the rerank."""
+    max_entity_tokens: int | None = None
+    max_relation_tokens: int | None = None
+    max_total_tokens: int | None = None
+    hl_keywords: Sequence[str] = ()
+    """Themes; given ones skip the keyword step."""
+    ll_keywords: Sequence[str] = ()
+    """Entities and details; given ones skip the keyword step."""
+    conversation_history: Sequence[Mapping[str, str]] = ()
+    """Earlier turns, ``role`` and ``content``; used to rewrite a follow-up and sent to the model."""
+    history_turns: int = 0
+    """How many of the last turns count; 0 means all."""
+    model_func: object | None = None
+    """Another model for this query: an ``LLMService`` or a callable."""
+    user_prompt: str | None = None
+    """Extra instructions for the model; braces are safe."""
+    include_references: bool = False
+    """Adds the list of sources to the text of the answer; ``references`` is always data."""
+    query_decomposition: bool = False
+    filter: SearchFilter = field(default_factory=SearchFilter)
+    """What may be seen."""
+    enable_rerank: bool = True
+    raise_on_error: bool = True
+    """False: a failure is a result with ``status="failure"``."""
+
+    def __post_init__(self) -> None:
+        for name in ("hl_keywords", "ll_keywords", "conversation_history"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """An answer and everything it rests on.
+
+    ``entities``, ``relationships`` and ``chunks`` are what the context held; ``references`` and ``citations`` are what
+    the answer cites.
+    """
+
+    content: str = ""
+    query: str = ""
+    response_iterator: AsyncIterator[str] | None = None
+    """Pieces of the answer, when streaming."""
+    is_streaming: bool = False
+    raw_data: Mapping[str, Any] = field(default_factory=dict)
+    system_prompt: str = ""
+    user_prompt: str = ""
+    context: str = ""
+    entities: tuple[Mapping[str, Any], ...] = ()
+    relationships: tuple[Mapping[str, Any], ...] = ()
+    chunks: tuple[Mapping[str, Any], ...] = ()
+    references: tuple[Reference, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    metadata: Metadata | Mapping[str, Any] = field(default_factory=dict)
+    status: Literal["success", "failure"] = "success"
+    message: str = ""
+    refused: bool = False
+    """True if the documents do not cover the question and the answer says so."""
+    grounded: bool = True
+    """False for ``bypass``: the answer rests on no document."""
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds a step."""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    """Rankings of each search before fusion, by name."""
+    degraded: tuple[str, ...] = ()
+    """What fell back to something lesser, such as ``rerank_failed``."""
+
+    @property
+    def reference_list(self) -> list[dict[str, Any]]:
+        """The references as plain data."""
+        return [
+            {
+                "reference_id": r.reference_id,
+                "file_path": r.file_path,
+                "pages": list(r.pages),
+                "passages": list(r.passages),
+                "quote": r.quote,
+            }
+            for r in self.references
+        ]
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the cited documents, each once, in order."""
+        return list(dict.fromkeys(r.file_path for r in self.references))
+
+    def __str__(self) -> str:
+        return self.content
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<li>{html.escape(r.file_path)}{_pages(r.pages)}: <q>{html.escape(r.quote)}</q></li>" for r in self.references
+        )
+        return f"<p>{html.escape(self.content)}</p><ol>{rows}</ol>"
+
+
+def _pages(pages: Sequence[int]) -> str:
+    return f", p. {', '.join(map(str, pages))}" if pages else ""

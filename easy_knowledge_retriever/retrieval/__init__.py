@@ -1,0 +1,1 @@
+"""The flow that answers a question, and its strategies."""

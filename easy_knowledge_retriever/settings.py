@@ -1,0 +1,185 @@
+"""Frozen settings. A default is written here and nowhere else; this is the only module that reads the environment."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from easy_knowledge_retriever.errors import ConfigError
+
+__all__ = ["DEFAULT_ENTITY_TYPES", "Environment", "Settings", "check_slug", "environment"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
+
+DEFAULT_ENTITY_TYPES = (
+    "Person",
+    "Creature",
+    "Organization",
+    "Location",
+    "Event",
+    "Concept",
+    "Action",
+    "Method",
+    "Content",
+    "Data",
+    "Artifact",
+    "NaturalObject",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a retriever was told once. The fields are those of ``EasyKnowledgeRetriever``."""
+
+    working_dir: str = "./rag_storage"
+    workspace: str = ""
+    top_k: int = 40
+    chunk_top_k: int = 20
+    max_entity_tokens: int = 6000
+    max_relation_tokens: int = 8000
+    max_total_tokens: int = 30000
+    cosine_better_than_threshold: float = 0.2
+    related_chunk_number: int = 5
+    kg_chunk_pick_method: Literal["VECTOR", "WEIGHT"] = "VECTOR"
+    entity_extract_max_gleaning: int = 1
+    force_llm_summary_on_merge: int = 8
+    chunk_token_size: int = 1200
+    chunk_overlap_token_size: int = 100
+    tiktoken_model_name: str = "gpt-4o-mini"
+    enable_llm_cache: bool = True
+    enable_llm_cache_for_entity_extract: bool = True
+    max_parallel_insert: int = 1
+    max_graph_nodes: int = 1000
+    max_source_ids_per_entity: int = 300
+    max_source_ids_per_relation: int = 300
+    source_ids_limit_method: Literal["FIFO", "KEEP"] = "FIFO"
+    max_file_paths: int = 100
+    file_path_more_placeholder: str = "truncated"
+    language: str = "English"
+    entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    durability: Literal["full", "relaxed"] = "full"
+    lock_timeout: float = 10.0
+    embedding_check: Literal["error", "warn"] = "error"
+
+    def __post_init__(self) -> None:
+        check_slug(self.workspace)
+        for name in _POSITIVE:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", hint="give a number of at least 1")
+        if not 0 <= self.chunk_overlap_token_size < self.chunk_token_size:
+            raise ConfigError(
+                f"chunk_overlap_token_size is {self.chunk_overlap_token_size!r}",
+                hint=f"it must be at least 0 and less than chunk_token_size ({self.chunk_token_size})",
+            )
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", hint=f"one of {', '.join(allowed)}")
+
+
+_POSITIVE = (
+    "top_k",
+    "chunk_top_k",
+    "max_entity_tokens",
+    "max_relation_tokens",
+    "max_total_tokens",
+    "related_chunk_number",
+    "chunk_token_size",
+    "max_parallel_insert",
+    "max_graph_nodes",
+    "max_source_ids_per_entity",
+    "max_source_ids_per_relation",
+    "max_file_paths",
+    "force_llm_summary_on_merge",
+)
+_CHOICES = {
+    "kg_chunk_pick_method": ("VECTOR", "WEIGHT"),
+    "source_ids_limit_method": ("FIFO", "KEEP"),
+    "durability": ("full", "relaxed"),
+    "embedding_check": ("error", "warn"),
+}
+
+
+def check_slug(name: str) -> str:
+    """The name itself, if it is empty or made of ASCII letters, digits, ``-`` and ``_`` (at most 64).
+
+    Workspace and collection names never become part of a path, a label or a statement, but a slug keeps them readable.
+
+    Raises:
+        ConfigError: Anything else.
+    """
+    if len(name) <= 64 and name.isascii() and all(c.isalnum() or c in "-_" for c in name):
+        return name
+    raise ConfigError(f"the name {name!r} cannot be used", hint="letters, digits, '-' and '_', at most 64 of them")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the process environment says, read when a service is built. Unset or unusable values are None."""
+
+    max_async: int | None
+    embedding_max_async: int | None
+    embedding_batch_num: int | None
+    llm_timeout: float | None
+    embedding_timeout: float | None
+    embedding_encoding_format: str | None
+    openai_api_key: str | None
+    openai_base_url: str | None
+    cache_dir: Path
+
+
+def environment() -> Environment:
+    """Reads the environment now. A bad value is ignored with one warning."""
+    return Environment(
+        max_async=_integer("EKR_MAX_ASYNC"),
+        embedding_max_async=_integer("EKR_EMBEDDING_MAX_ASYNC"),
+        embedding_batch_num=_integer("EKR_EMBEDDING_BATCH_NUM"),
+        llm_timeout=_seconds("EKR_LLM_TIMEOUT"),
+        embedding_timeout=_seconds("EKR_EMBEDDING_TIMEOUT"),
+        embedding_encoding_format=_choice("EKR_EMBEDDING_ENCODING_FORMAT", ("base64", "float")),
+        openai_api_key=os.environ.get("OPENAI_API_KEY") or None,
+        openai_base_url=os.environ.get("OPENAI_BASE_URL") or None,
+        cache_dir=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "easy_knowledge_retriever",
+    )
+
+
+def _integer(variable: str) -> int | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and int(text) >= 1:
+        return int(text)
+    _warn_once(variable, "a whole number of at least 1")
+    return None
+
+
+def _seconds(variable: str) -> float | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if 0 < value < float("inf"):
+        return value
+    _warn_once(variable, "a positive number of seconds")
+    return None
+
+
+def _choice(variable: str, allowed: tuple[str, ...]) -> str | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    if text in allowed:
+        return text
+    _warn_once(variable, f"one of {', '.join(allowed)}")
+    return None
+
+
+@functools.cache
+def _warn_once(variable: str, expected: str) -> None:
+    logger.warning("the environment variable %s is ignored: it should be %s", variable, expected)
