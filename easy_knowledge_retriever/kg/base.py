@@ -63,6 +63,10 @@ class Storage(ABC):
     def bind(self, namespace: str, workspace: str = "") -> Self:
         """A storage of the same backend and settings for ``namespace`` (such as ``chunks``) of ``workspace``."""
 
+    def under(self, working_dir: str) -> Self:
+        """The same storage with its files in ``working_dir``, unless its constructor was told where they are."""
+        return self
+
     @property
     def store(self) -> Store | None:
         """The database behind it, if it can show snapshots and commit several storages at once."""
