@@ -1,0 +1,70 @@
+"""The test command: makes ``.venv``, installs what is needed, and runs every check. Standard library only.
+
+python3 tests/run.py             everything CI runs
+python3 tests/run.py --fast      without types and docs, and the tests without coverage
+python3 tests/run.py --here      with the interpreter that runs this script, installing nothing
+python3 tests/run.py tests/unit  the tests of one folder only, nothing else
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+from environment import SetUpError, prepared, run
+
+CODE = ("easy_knowledge_retriever", "evaluation", "example", "scripts", "tests", "docs", "setup.py")
+COVERED = ("--cov", "--cov-report=term:skip-covered")
+
+
+def checks(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
+    """Name and arguments to the interpreter of each check, quickest first."""
+    if arguments.paths:
+        return [("tests", ("-m", "pytest", *arguments.paths))]
+    found = [
+        ("format", ("-m", "ruff", "format", "--check", *CODE)),
+        ("lint", ("-m", "ruff", "check", *CODE)),
+        ("layers", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
+    ]
+    if arguments.fast:
+        return [*found, ("tests", ("-m", "pytest", "-q", "--ignore=tests/docs", "tests"))]
+    return [
+        *found,
+        ("types", ("-m", "mypy")),
+        ("tests", ("-m", "pytest", *COVERED, "--ignore=tests/docs", "tests")),
+        ("docs", ("-m", "pytest", "tests/docs")),
+    ]
+
+
+def main() -> int:
+    """Runs the checks, all of them even if one fails, and says which did."""
+    parser = argparse.ArgumentParser(description="Runs every check of this project.")
+    parser.add_argument("paths", nargs="*", help="run only the tests in these files or folders")
+    parser.add_argument("--fast", action="store_true", help="no types, no docs, no coverage")
+    parser.add_argument("--here", action="store_true", help="use the running interpreter and install nothing")
+    arguments = parser.parse_args()
+    try:
+        python = Path(sys.executable) if arguments.here else prepared(("dev",))
+    except SetUpError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    outcomes = []
+    for name, command in checks(arguments):
+        print(f"\n── {name} ──", flush=True)
+        started = time.monotonic()
+        code = run(python, *command)
+        outcomes.append((name, code, time.monotonic() - started))
+        if code == 130:
+            break
+    print()
+    for name, code, seconds in outcomes:
+        print(f"{'passed' if code == 0 else 'FAILED':8}{name:8}{seconds:6.1f} s")
+    return max(code for _, code, _ in outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Importing the package is cheap, silent and leaves the machine alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = (
+    "torch",
+    "onnxruntime",
+    "openai",
+    "networkx",
+    "liteparse",
+    "tokenizers",
+    "tiktoken",
+    "rich",
+    "typer",
+    "nano_vectordb",
+    "rank_bm25",
+)
+WATCHED = """
+import json, os, sys
+
+read, reached = [], []
+
+class Watched(type(os.environ)):
+    def __getitem__(self, name):
+        read.append(name)
+        return super().__getitem__(name)
+
+    def get(self, name, default=None):
+        read.append(name)
+        return super().get(name, default)
+
+sys.addaudithook(lambda event, _: reached.append(event) if event.startswith("socket.") else None)
+import numpy
+os.environ.__class__ = Watched
+reached.clear()
+import easy_knowledge_retriever
+print(json.dumps({"modules": sorted(sys.modules), "read": read, "reached": reached}))
+"""
+
+
+def _imported() -> dict[str, list[str]]:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+def test_import_is_light_and_reads_nothing() -> None:
+    found = _imported()
+    assert [name for name in HEAVY if name in found["modules"]] == []
+    assert [name for name in found["read"] if not name.startswith(("PYTHON", "LC_", "LANG"))] == []
+    assert found["reached"] == []
