@@ -150,6 +150,8 @@ class Chunk:
     collection: str = ""
     extra: Metadata = field(default_factory=dict)
     """What a custom chunking function added."""
+    next_id: str = ""
+    """Id of the chunk after it in its document; empty for the last."""
 
     @property
     def page_start(self) -> int | None:

@@ -99,6 +99,7 @@ def encode_chunk(value: Chunk) -> JsonObject:
         "tokens": value.tokens,
         "collection": value.collection,
         "extra": dict(value.extra),
+        "next_id": value.next_id,
     }
 
 
@@ -118,6 +119,7 @@ def decode_chunk(data: Json) -> Chunk:
         tokens=data["tokens"],
         collection=data["collection"],
         extra=dict(data["extra"]),
+        next_id=data["next_id"],
     )
 
 
