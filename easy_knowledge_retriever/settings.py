@@ -11,7 +11,15 @@ from typing import Literal
 
 from easy_knowledge_retriever.errors import ConfigError
 
-__all__ = ["DEFAULT_ENTITY_TYPES", "Environment", "Settings", "check_slug", "environment"]
+__all__ = [
+    "DEFAULT_ENTITY_TYPES",
+    "CommandEnvironment",
+    "Environment",
+    "Settings",
+    "check_slug",
+    "command_environment",
+    "environment",
+]
 
 logger = logging.getLogger("easy_knowledge_retriever")
 
@@ -183,3 +191,27 @@ def _choice(variable: str, allowed: tuple[str, ...]) -> str | None:
 @functools.cache
 def _warn_once(variable: str, expected: str) -> None:
     logger.warning("the environment variable %s is ignored: it should be %s", variable, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnvironment:
+    """What the process environment says to the ``ekr`` command, where a flag does not. Empty and 0: nothing."""
+
+    working_dir: str
+    llm_model: str
+    embedding_model: str
+    embedding_dim: int
+    rerank_model: str
+    rerank_url: str
+
+
+def command_environment() -> CommandEnvironment:
+    """Reads the environment of the command now."""
+    return CommandEnvironment(
+        working_dir=os.environ.get("EKR_WORKING_DIR", ""),
+        llm_model=os.environ.get("EKR_LLM_MODEL", ""),
+        embedding_model=os.environ.get("EKR_EMBEDDING_MODEL", ""),
+        embedding_dim=_integer("EKR_EMBEDDING_DIM") or 0,
+        rerank_model=os.environ.get("EKR_RERANK_MODEL", ""),
+        rerank_url=os.environ.get("EKR_RERANK_URL", ""),
+    )

@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 from environment import SetUpError, prepared, run
 
-CODE = ("easy_knowledge_retriever", "evaluation", "example", "scripts", "tests", "docs", "setup.py")
 COVERED = ("--cov", "--cov-report=term:skip-covered")
 
 
@@ -26,8 +25,8 @@ def checks(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
     if arguments.paths:
         return [("tests", ("-m", "pytest", *arguments.paths))]
     found = [
-        ("format", ("-m", "ruff", "format", "--check", *CODE)),
-        ("lint", ("-m", "ruff", "check", *CODE)),
+        ("format", ("-m", "ruff", "format", "--check", ".")),
+        ("lint", ("-m", "ruff", "check", ".")),
         ("layers", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     ]
     if arguments.fast:
