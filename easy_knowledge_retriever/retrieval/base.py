@@ -59,7 +59,11 @@ class Retrieval(ABC):
     uses_keywords: ClassVar[bool] = False
     uses_vector: ClassVar[bool] = True
     """Whether the question itself is embedded."""
+    uses_graph: ClassVar[bool] = False
+    """Whether the names in the question are looked up in the graph."""
     grounded: ClassVar[bool] = True
+    graph_share: ClassVar[float] = 1.0
+    """Share of the retriever's entity and relation budgets that this strategy uses, unless told a budget."""
     follows: ClassVar[int] = 0
     """Chunks after each of the best hits that are pooled, unless ``follow`` says otherwise."""
 
@@ -67,6 +71,7 @@ class Retrieval(ABC):
     chunk_top_k: int | None = None
     max_total_tokens: int | None = None
     conversation_history: Sequence[Mapping[str, str]] = ()
+    """Used where ``QueryParam`` gives none."""
     reranker_service: RerankerService | None = None
     query_decomposition: bool = False
     follow: int | None = None

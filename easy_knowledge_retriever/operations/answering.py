@@ -1,0 +1,189 @@
+"""Answers without a model: the sentences of the passages that answer, each cited, or a refusal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from easy_knowledge_retriever.llm.base import EmbeddingService, Message
+from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
+from easy_knowledge_retriever.operations.citation_check import check_citations, coverage, idf_of, quote_of
+from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
+from easy_knowledge_retriever.text.language import guess_language
+from easy_knowledge_retriever.text.sentences import sentences
+from easy_knowledge_retriever.types import Passage
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.types import Citation
+
+__all__ = ["REFUSAL_THRESHOLD", "ExtractiveAnswerer", "SentenceScore", "refusal"]
+
+REFUSAL_THRESHOLD = 0.40
+"""Least score of the best sentence that is an answer. Calibrated by ``evaluation/calibration.py``."""
+EMBEDDED_SENTENCES = 48
+"""Sentences embedded for one question, chosen by term overlap and the rank of their passage: this bounds the time."""
+LONGEST_ANSWER = 4
+"""Sentences in an answer."""
+NEAR_BEST = 0.85
+"""Share of the best score that a further sentence needs."""
+SAME = 0.9
+"""Cosine (or share of common terms) from which two sentences say the same."""
+_PROBES = (
+    "The cat slept on the warm windowsill all afternoon.",
+    "Mix the flour with two eggs and a pinch of salt.",
+    "Le train de huit heures est parti en retard.",
+    "She painted the garden fence green last summer.",
+)
+"""Sentences about nothing anyone asks: what a model's cosine is worth is measured against its cosine to these."""
+
+_REFUSALS = {
+    "en": "The documents do not cover this question.",
+    "fr": "Les documents ne traitent pas de cette question.",
+    "de": "Die Dokumente behandeln diese Frage nicht.",
+    "es": "Los documentos no tratan esta pregunta.",
+    "it": "I documenti non trattano questa domanda.",
+    "pt": "Os documentos não abordam esta pergunta.",
+    "nl": "De documenten behandelen deze vraag niet.",
+}
+_UNGROUNDED = {
+    "en": "There is no language model to answer without documents. Set an LLM service, or choose another mode.",
+    "fr": "Aucun modèle de langue ne permet de répondre sans documents. Configurez un service LLM ou choisissez un autre mode.",
+}
+
+
+def refusal(question: str) -> str:
+    """The sentence that says the documents do not cover a question, in the language of the question."""
+    return _REFUSALS.get(guess_language(question), _REFUSALS["en"])
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceScore:
+    """How well a sentence answers: a share of the question's terms and a cosine, both between 0 and 1."""
+
+    passage: Passage
+    start: int
+    end: int
+    """Span in the passage's text."""
+    overlap: float
+    similarity: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.passage.chunk.text[self.start : self.end]
+
+    @property
+    def score(self) -> float:
+        """Both, equally weighted."""
+        return (self.overlap + self.similarity) / 2
+
+
+class ExtractiveAnswerer(Answerer):
+    """Answers with sentences of the passages, verbatim and cited, most relevant first.
+
+    Args:
+        embedding: Embeds the question and the sentences, in one call.
+        threshold: Least score of the best sentence; below it the question is refused.
+    """
+
+    def __init__(self, embedding: EmbeddingService, threshold: float = REFUSAL_THRESHOLD) -> None:
+        self._embedding = embedding
+        self._threshold = threshold
+
+    async def answer(self, request: AnswerRequest) -> Answer:
+        """The sentences that answer, or a refusal.
+
+        Raises:
+            UpstreamError: The embedding model failed.
+        """
+        if not request.grounded:
+            text = _UNGROUNDED.get(guess_language(request.question), _UNGROUNDED["en"])
+            return Answer(text, refused=True)
+        scored, vectors = await self._scored(request.question, request.context.passages)
+        if not scored or scored[0].score < self._threshold:
+            return Answer(refusal(request.question), refused=True)
+        chosen = _choose(scored, vectors)
+        citations: list[Citation] = []
+        lines: list[str] = []
+        for sentence in chosen:
+            citation = quote_of(sentence.passage, sentence.start, sentence.end)
+            citations.append(citation)
+            lines.append(f"{' '.join(citation.quote.split())} [{citation.passage}]")
+        return Answer(" ".join(lines), tuple(citations))
+
+    async def best_scores(self, question: str, passages: Sequence[Passage]) -> list[SentenceScore]:
+        """The sentences of the passages by how well they answer, best first: what the threshold is compared with."""
+        return (await self._scored(question, passages))[0]
+
+    async def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
+        """The answer sentence by sentence."""
+        text = (await self.answer(request)).text
+        for piece in re.split(r"(?<=\]) ", text):
+            yield piece if text.endswith(piece) else f"{piece} "
+
+    def finish(self, request: AnswerRequest, text: str) -> Answer:
+        """The answer a streamed text amounts to."""
+        checked = check_citations(text, request.context.passages)
+        return Answer(checked.text, checked.citations, refused=not checked.citations)
+
+    def prompt(self, request: AnswerRequest) -> tuple[Message, ...]:
+        """The context as one message: there is no model."""
+        return (Message("user", f"{request.context.text}\n\n{request.question}".strip()),)
+
+    async def _scored(
+        self, question: str, passages: Sequence[Passage]
+    ) -> tuple[list[SentenceScore], dict[tuple[int, int], np.ndarray]]:
+        candidates = _candidates(question, passages)
+        if not candidates:
+            return [], {}
+        texts = [question, *_PROBES, *(_with_heading(candidate) for candidate in candidates)]
+        vectors = await self._embedding.embed(texts, "document")
+        cosines = vectors @ vectors[0]
+        floor = float(cosines[1 : 1 + len(_PROBES)].mean())
+        rows = vectors[1 + len(_PROBES) :]
+        similar = (cosines[1 + len(_PROBES) :] - floor) / max(1 - floor, 1e-6)
+        scored = [
+            SentenceScore(c.passage, c.start, c.end, c.overlap, float(np.clip(value, 0, 1)))
+            for c, value in zip(candidates, similar, strict=True)
+        ]
+        by_place = {(c.passage.number, c.start): row for c, row in zip(candidates, rows, strict=True)}
+        order = sorted(scored, key=lambda s: (-round(s.score, 6), s.passage.number, s.start))
+        return order, by_place
+
+
+def _candidates(question: str, passages: Sequence[Passage]) -> list[SentenceScore]:
+    """The sentences worth embedding: those that share terms with the question, and the first ones of the first passages."""
+    terms = analyze_question(question)
+    idf = idf_of(analyze(passage.chunk.indexed_text) for passage in passages)
+    found: list[SentenceScore] = []
+    for passage in passages:
+        heading = analyze(passage.chunk.heading)
+        for start, end in sentences(passage.chunk.text):
+            text = passage.chunk.text[start:end]
+            if len(text.split()) >= 3:
+                found.append(SentenceScore(passage, start, end, coverage(terms, (*analyze(text), *heading), idf)))
+    ranked = sorted(found, key=lambda s: (-s.overlap / (1 + 0.05 * s.passage.number), s.passage.number, s.start))
+    return ranked[:EMBEDDED_SENTENCES]
+
+
+def _with_heading(sentence: SentenceScore) -> str:
+    headings = sentence.passage.chunk.headings
+    return f"{headings[-1]}: {sentence.text}" if headings else sentence.text
+
+
+def _choose(scored: Sequence[SentenceScore], vectors: dict[tuple[int, int], np.ndarray]) -> list[SentenceScore]:
+    """The best sentence and those nearly as good that say something else."""
+    chosen: list[SentenceScore] = []
+    rows: list[np.ndarray] = []
+    for sentence in scored:
+        if len(chosen) == LONGEST_ANSWER or sentence.score < NEAR_BEST * scored[0].score:
+            break
+        row = vectors[sentence.passage.number, sentence.start]
+        if all(float(row @ other) < SAME for other in rows):
+            chosen.append(sentence)
+            rows.append(row)
+    return chosen

@@ -1,0 +1,181 @@
+"""Writing the context: tagged, escaped, numbered passages and facts, fitted into a token budget."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from easy_knowledge_retriever.operations.budget import CountTokens, TokenBudget, cut_chunk, longest_prefix
+from easy_knowledge_retriever.types import Chunk, Context, Entity, GraphFacts, Passage, Relation
+
+__all__ = ["BUDGET_TOO_SMALL", "PASSAGE_CUT", "FittedContext", "write_context"]
+
+PASSAGE_CUT = "passage_cut"
+"""Named in ``degraded`` when the best passage was longer than the budget and only its head is shown."""
+BUDGET_TOO_SMALL = "budget_too_small"
+"""Named in ``degraded`` when not even a word of a passage fits the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedContext:
+    """A context and what had to give way."""
+
+    context: Context
+    degraded: tuple[str, ...] = ()
+
+
+def write_context(
+    chunks: Sequence[tuple[Chunk, float]],
+    facts: GraphFacts,
+    budget: TokenBudget,
+    count: CountTokens,
+    created: Mapping[str, str] | None = None,
+) -> FittedContext:
+    """The context of a question: as many facts and passages, best first, as the budget takes.
+
+    Facts never take more than half of the whole where there are passages. Only the order given decides what is left
+    out; the text is a function of the arguments alone.
+
+    Args:
+        chunks: Chunks with their scores, best first.
+        facts: Entities and relations, best first.
+        budget: Ceilings in tokens.
+        count: Counts tokens.
+        created: When each document was created, by name, for ``raw_data``.
+    """
+    room = budget.total // 2 if chunks else budget.total
+    entities = longest_prefix(facts.entities, lambda some: _facts_text(some, ()), min(budget.entities, room), count)
+    spent = count(_facts_text(entities, ())) if entities else 0
+    limit = min(budget.relations, room - spent)
+    relations = longest_prefix(facts.relations, lambda some: _facts_text((), some), limit, count)
+    while (entities or relations) and count(_facts_text(entities, relations)) > room:
+        entities, relations = (entities, relations[:-1]) if relations else (entities[:-1], relations)
+    kept = GraphFacts(entities, relations)
+    passages, degraded = _fit_passages(chunks, kept, budget.total, count)
+    text = _text(kept, passages)
+    raw = _raw_data(kept, passages, created or {})
+    return FittedContext(Context(text, tuple(passages), kept, count(text) if text else 0, raw), degraded)
+
+
+def _fit_passages(
+    chunks: Sequence[tuple[Chunk, float]], facts: GraphFacts, total: int, count: CountTokens
+) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    numbered = [Passage(number, chunk, score) for number, (chunk, score) in enumerate(chunks, start=1)]
+    fitting = longest_prefix(numbered, lambda some: _text(facts, some), total, count)
+    if fitting or not numbered:
+        return fitting, ()
+    best = numbered[0]
+    cut = cut_chunk(best.chunk, lambda chunk: _text(facts, [Passage(1, chunk, best.score)]), total, count)
+    if cut is None:
+        return (), (BUDGET_TOO_SMALL,)
+    return (Passage(1, cut, best.score),), (PASSAGE_CUT,)
+
+
+def _text(facts: GraphFacts, passages: Sequence[Passage]) -> str:
+    parts = [_facts_text(facts.entities, facts.relations)] if facts.entities or facts.relations else []
+    if passages:
+        parts.append("\n".join(["<passages>", *map(_passage_text, passages), "</passages>"]))
+    return "\n".join(parts)
+
+
+def _facts_text(entities: Sequence[Entity], relations: Sequence[Relation]) -> str:
+    lines = [_entity_text(entity) for entity in entities] + [_relation_text(relation) for relation in relations]
+    return "\n".join(["<facts>", *lines, "</facts>"]) if lines else ""
+
+
+def _entity_text(entity: Entity) -> str:
+    return f"<entity{_attribute('name', entity.name)}{_attribute('type', entity.type)}>{_escaped(entity.description)}</entity>"
+
+
+def _relation_text(relation: Relation) -> str:
+    keywords = ", ".join(word for word, _ in relation.keywords)
+    ends = f"{_attribute('from', relation.first_name)}{_attribute('to', relation.second_name)}{_attribute('about', keywords)}"
+    return f"<relation{ends}>{_escaped(relation.description)}</relation>"
+
+
+def _passage_text(passage: Passage) -> str:
+    chunk = passage.chunk
+    opening = f'<passage id="{passage.number}"{_attribute("document", chunk.document_name)}'
+    opening += f"{_attribute('page', _pages(chunk))}{_attribute('heading', chunk.heading)}>"
+    return f"{opening}\n{_escaped(chunk.text)}\n</passage>"
+
+
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{html.escape(" ".join(value.split()))}"' if value else ""
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _pages(chunk: Chunk) -> str:
+    if chunk.page_start is None:
+        return ""
+    return str(chunk.page_start) if chunk.page_start == chunk.page_end else f"{chunk.page_start}-{chunk.page_end}"
+
+
+def _raw_data(facts: GraphFacts, passages: Sequence[Passage], created: Mapping[str, str]) -> dict[str, Any]:
+    numbers = {passage.chunk.id: str(passage.number) for passage in passages}
+    return {
+        "entities": [_entity_data(entity, numbers, created) for entity in facts.entities],
+        "relationships": [_relation_data(relation, numbers, created) for relation in facts.relations],
+        "chunks": [_chunk_data(passage) for passage in passages],
+        "references": [_reference_data(passage) for passage in passages],
+    }
+
+
+def _provenance(
+    chunk_ids: Sequence[str], file_paths: Sequence[str], numbers: Mapping[str, str], created: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "source_id": list(chunk_ids),
+        "file_path": list(file_paths),
+        "created_at": min((created[path] for path in file_paths if created.get(path)), default=""),
+        "reference_id": next((numbers[chunk_id] for chunk_id in chunk_ids if chunk_id in numbers), ""),
+    }
+
+
+def _entity_data(entity: Entity, numbers: Mapping[str, str], created: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "entity_name": entity.name,
+        "entity_type": entity.type,
+        "description": entity.description,
+        **_provenance(entity.chunk_ids, entity.file_paths, numbers, created),
+    }
+
+
+def _relation_data(relation: Relation, numbers: Mapping[str, str], created: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "src_id": relation.first_name,
+        "tgt_id": relation.second_name,
+        "description": relation.description,
+        "keywords": ", ".join(word for word, _ in relation.keywords),
+        "weight": relation.weight,
+        **_provenance(relation.chunk_ids, relation.file_paths, numbers, created),
+    }
+
+
+def _chunk_data(passage: Passage) -> dict[str, Any]:
+    chunk = passage.chunk
+    return {
+        "content": chunk.text,
+        "file_path": chunk.document_name,
+        "chunk_id": chunk.id,
+        "reference_id": str(passage.number),
+        "page_start": chunk.page_start,
+        "page_end": chunk.page_end,
+        "heading": chunk.heading,
+    }
+
+
+def _reference_data(passage: Passage) -> dict[str, Any]:
+    chunk = passage.chunk
+    return {
+        "reference_id": str(passage.number),
+        "file_path": chunk.document_name,
+        "pages": sorted({span.page for span in chunk.pages}),
+        "passages": [passage.number],
+        "quote": "",
+    }

@@ -1,0 +1,40 @@
+"""Fusion of what several searches found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from easy_knowledge_retriever.ranking import interleave, reciprocal_rank_fusion
+from easy_knowledge_retriever.types import GraphFacts, Hit
+
+__all__ = ["fuse_hits", "interleave_hits", "merge_facts"]
+
+
+def interleave_hits(*rankings: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits of several rankings taken in turns; each keeps the score of the ranking it was first seen in."""
+    scores = {hit.id: hit.score for ranking in reversed(rankings) for hit in ranking}
+    order = interleave([[hit.id for hit in ranking] for ranking in rankings])
+    return tuple(Hit(item, scores[item]) for item in order)
+
+
+def fuse_hits(stages: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int) -> tuple[Hit, ...]:
+    """The hits of several rankings by reciprocal rank fusion.
+
+    Args:
+        stages: Name of each search with its hits.
+        weights: What a vote of each search counts.
+        k: See :func:`ranking.reciprocal_rank_fusion`.
+    """
+    rankings = [[hit.id for hit in hits] for hits in stages.values()]
+    fused = reciprocal_rank_fusion(rankings, k, [weights[name] for name in stages])
+    return tuple(Hit(item, score) for item, score in fused)
+
+
+def merge_facts(*parts: GraphFacts) -> GraphFacts:
+    """The facts of several searches taken in turns, each once."""
+    entities = {entity.key: entity for part in parts for entity in part.entities}
+    relations = {relation.key: relation for part in parts for relation in part.relations}
+    return GraphFacts(
+        tuple(entities[key] for key in interleave([[entity.key for entity in part.entities] for part in parts])),
+        tuple(relations[key] for key in interleave([[relation.key for relation in part.relations] for part in parts])),
+    )

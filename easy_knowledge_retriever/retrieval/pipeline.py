@@ -1,0 +1,457 @@
+"""The flow that answers one question, top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from easy_knowledge_retriever.aio import task_group
+from easy_knowledge_retriever.errors import ConfigError, EKRError
+from easy_knowledge_retriever.events import Observer, QueryFinished, QueryStarted, ignore
+from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
+from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest, KeywordExtractor, Keywords
+from easy_knowledge_retriever.operations.citation_check import references_of
+from easy_knowledge_retriever.operations.context import write_context
+from easy_knowledge_retriever.operations.decomposition import split_question
+from easy_knowledge_retriever.operations.following import following_chunks, with_following
+from easy_knowledge_retriever.operations.keywords import choose_names, follow_up_names, name_candidates
+from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
+from easy_knowledge_retriever.query import QueryParam, QueryResult
+from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts
+from easy_knowledge_retriever.retrieval.plan import Plan, make_plan
+from easy_knowledge_retriever.retrieval.registry import RetrievalFactory
+from easy_knowledge_retriever.retrieval.search import IndexSearches
+from easy_knowledge_retriever.text.analyzer import analyze_question
+from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Chunk, Context, Hit, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+    from easy_knowledge_retriever.operations.budget import CountTokens
+    from easy_knowledge_retriever.reranker.base import RerankerService
+    from easy_knowledge_retriever.retrieval.base import Retrieval
+    from easy_knowledge_retriever.settings import Settings
+    from easy_knowledge_retriever.types import Reference, SearchFilter
+
+__all__ = ["FALLBACK", "Prepared", "Retrieving", "Services"]
+
+FALLBACK = "search_empty"
+"""Named in ``degraded`` when a strategy that cannot see the whole base found nothing and plain search stood in."""
+BEST_HITS = 3
+"""Hits whose following chunks are pooled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What answers questions with."""
+
+    embedding: EmbeddingService
+    keywords: KeywordExtractor
+    answerer: Answerer
+    count_tokens: CountTokens
+    reranker: RerankerService | None = None
+
+
+@dataclass(slots=True)
+class _Record:
+    """What happened while one question was worked on."""
+
+    timings: dict[str, float] = field(default_factory=dict)
+    trace: dict[str, Any] = field(default_factory=dict)
+    degraded: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    keywords: Keywords = field(default_factory=Keywords)
+    usage: Usage = field(default_factory=Usage)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[step] = self.timings.get(step, 0.0) + time.perf_counter() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question with its context, before the answer."""
+
+    question: str
+    plan: Plan
+    request: AnswerRequest
+    record: _Record
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieving:
+    """Answers questions from one base. Holds no state: safe to share between concurrent questions."""
+
+    kb: KnowledgeBase
+    settings: Settings
+    services: Services
+    observer: Observer = ignore
+
+    async def retrieve(self, question: str, strategy: Retrieval | None = None, param: QueryParam | None = None) -> Context:
+        """The context of a question, without an answer.
+
+        Raises:
+            ConfigError: The question or an option cannot be used.
+            StorageError: A storage failed.
+            UpstreamError: A model failed (a reranker excepted).
+        """
+        prepared = await self.prepare(question, param or QueryParam(), strategy)
+        self.observer(QueryFinished(prepared.plan.strategy.mode, len(prepared.request.context.passages), _since(prepared)))
+        return prepared.request.context
+
+    async def query(
+        self, question: str, param: QueryParam | None = None, strategy: Retrieval | None = None, system_prompt: str | None = None
+    ) -> QueryResult:
+        """The answer to a question, or with ``only_need_context`` and ``only_need_prompt`` what would lead to it.
+
+        Raises:
+            ConfigError: The question or an option cannot be used.
+            StorageError: A storage failed; an outage is never "not covered".
+            UpstreamError: A model failed (a reranker excepted).
+        """
+        param = param or QueryParam()
+        try:
+            prepared = await self.prepare(question, param, strategy, system_prompt)
+            return await self._answered(prepared, param)
+        except EKRError as failure:
+            if param.raise_on_error:
+                raise
+            return QueryResult(query=question, status="failure", message=str(failure), metadata={"error": failure.code})
+
+    async def prepare(
+        self, question: str, param: QueryParam, strategy: Retrieval | None = None, system_prompt: str | None = None
+    ) -> Prepared:
+        """Steps 1 to 11: everything up to the context.
+
+        Raises:
+            EKRError: See :meth:`query`.
+        """
+        began = time.perf_counter()
+        if not question.strip():
+            raise ConfigError("the question is empty", hint="ask something")
+        chosen = strategy or RetrievalFactory.create_retrieval(param)
+        plan = make_plan(self.settings, param, chosen, self.services.reranker, self.services.embedding.fingerprint)
+        self.observer(QueryStarted(chosen.mode))
+        record = _Record()
+        context = Context("")
+        if chosen.grounded:
+            async with self.kb.snapshot() as kb:
+                context = await _Search(kb, self, plan, record).context(question)
+        request = AnswerRequest(
+            question=question,
+            context=context,
+            response_type=param.response_type,
+            user_prompt=param.user_prompt or "",
+            system_prompt=system_prompt,
+            history=plan.history,
+            grounded=chosen.grounded,
+            model=_model(param.model_func),
+        )
+        return Prepared(question, plan, request, record, began)
+
+    async def _answered(self, prepared: Prepared, param: QueryParam) -> QueryResult:
+        answerer = self.services.answerer
+        if param.only_need_context:
+            return self._result(prepared, content=prepared.request.context.text)
+        if param.only_need_prompt:
+            messages = answerer.prompt(prepared.request)
+            return self._result(prepared, content="\n\n".join(message.content for message in messages))
+        if param.stream:
+            return replace(self._result(prepared), response_iterator=answerer.stream(prepared.request), is_streaming=True)
+        with prepared.record.timed("answer"):
+            answer = await answerer.answer(prepared.request)
+        return self.finish(prepared, answer, with_sources=param.include_references)
+
+    def finish(self, prepared: Prepared, answer: Answer, *, with_sources: bool = False) -> QueryResult:
+        """The result that an answer amounts to. After streaming, ``answer`` is ``Answerer.finish`` of the whole text.
+
+        Args:
+            prepared: From :meth:`prepare`.
+            answer: With its citations checked.
+            with_sources: Adds the list of sources to the text.
+        """
+        references = references_of(answer.citations)
+        content = f"{answer.text}{_sources(references)}" if with_sources else answer.text
+        result = self._result(prepared, content=content)
+        metadata = {**result.metadata, "warnings": list(answer.warnings)} if answer.warnings else result.metadata
+        return replace(
+            result,
+            citations=answer.citations,
+            references=references,
+            refused=answer.refused,
+            usage=prepared.record.usage + answer.usage,
+            metadata=metadata,
+        )
+
+    def _result(self, prepared: Prepared, content: str = "") -> QueryResult:
+        context, record = prepared.request.context, prepared.record
+        messages = self.services.answerer.prompt(prepared.request)
+        data: Mapping[str, Any] = context.raw_data or {"entities": [], "relationships": [], "chunks": [], "references": []}
+        metadata = self._metadata(prepared)
+        self.observer(QueryFinished(prepared.plan.strategy.mode, len(context.passages), _since(prepared)))
+        return QueryResult(
+            content=content,
+            query=prepared.question,
+            raw_data={"status": "success", "message": "", "data": data, "metadata": metadata},
+            system_prompt="\n\n".join(message.content for message in messages if message.role == "system"),
+            user_prompt=next((message.content for message in reversed(messages) if message.role == "user"), ""),
+            context=context.text,
+            entities=tuple(data["entities"]),
+            relationships=tuple(data["relationships"]),
+            chunks=tuple(data["chunks"]),
+            metadata=metadata,
+            grounded=prepared.request.grounded,
+            timings={**record.timings, "total": _since(prepared)},
+            usage=record.usage,
+            trace=record.trace,
+            degraded=tuple(record.degraded),
+        )
+
+    def _metadata(self, prepared: Prepared) -> dict[str, Any]:
+        plan, record = prepared.plan, prepared.record
+        return {
+            "mode": plan.strategy.mode,
+            "param": {
+                "top_k": plan.top_k,
+                "chunk_top_k": plan.chunk_top_k,
+                "max_entity_tokens": plan.budget.entities,
+                "max_relation_tokens": plan.budget.relations,
+                "max_total_tokens": plan.budget.total,
+                "follow": plan.follow,
+                "rerank": plan.reranker is not None,
+            },
+            "keywords": {"high_level": list(record.keywords.high), "low_level": list(record.keywords.low)},
+            "counts": dict(record.counts),
+            "degraded": list(record.degraded),
+            "config_hash": plan.config_hash,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Steps 4 to 11 of one question, inside one snapshot."""
+
+    kb: KnowledgeBase
+    flow: Retrieving
+    plan: Plan
+    record: _Record
+
+    async def context(self, question: str) -> Context:
+        asked = _rewritten(question, self.plan.history)
+        if asked != question:
+            self.record.trace["rewritten"] = asked
+        visible = await self.kb.resolve(self.plan.filter)
+        parts = split_question(asked) if self.plan.decompose else (asked,)
+        if len(parts) > 1:
+            self.record.trace["parts"] = list(parts)
+        with self.record.timed("analyze"):
+            queries = await self._analyze(parts, visible)
+        index = self._index(visible)
+        with self.record.timed("search"):
+            candidates = await self._candidates(queries, index)
+        with self.record.timed("load"):
+            chunks, created = await self._load(candidates, visible)
+        with self.record.timed("rerank"):
+            kept = await self._ranked(asked, chunks, candidates)
+        with self.record.timed("context"):
+            fitted = write_context(kept, candidates.facts, self.plan.budget, self.flow.services.count_tokens, created)
+        self.record.degraded += fitted.degraded
+        self._count(candidates, kept, fitted.context)
+        return fitted.context
+
+    async def _analyze(self, parts: Sequence[str], filter: SearchFilter | None) -> list[AnalyzedQuery]:
+        """Keywords, then the names that exist, then one embedding call for everything."""
+        queries = [AnalyzedQuery(part, terms=analyze_question(part)) for part in parts]
+        strategy = self.plan.strategy
+        if strategy.uses_keywords:
+            with self.record.timed("keywords"):
+                queries = [await self._with_keywords(query) for query in queries]
+        if strategy.uses_graph:
+            queries = [replace(query, names=await self._names(query, filter)) for query in queries]
+            self.record.trace["names"] = [list(query.names) for query in queries]
+        return await self._embedded(queries)
+
+    async def _with_keywords(self, query: AnalyzedQuery) -> AnalyzedQuery:
+        plan = self.plan
+        if plan.low_keywords or plan.high_keywords:
+            found = Keywords(plan.high_keywords, plan.low_keywords)
+        else:
+            found = await self.flow.services.keywords.keywords(query.question)
+        merged = self.record.keywords
+        self.record.keywords = Keywords(
+            tuple(dict.fromkeys((*merged.high, *found.high))), tuple(dict.fromkeys((*merged.low, *found.low)))
+        )
+        self.record.usage += found.usage
+        return replace(query, low_keywords=found.low, high_keywords=found.high)
+
+    async def _names(self, query: AnalyzedQuery, filter: SearchFilter | None) -> tuple[str, ...]:
+        candidates = name_candidates(query.question)
+        given = [name for word in query.low_keywords for name in name_candidates(word) if name.text == word]
+        known = await self.kb.graph.entities([c.key for c in (*candidates, *given)], filter)
+        return tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
+
+    async def _embedded(self, queries: Sequence[AnalyzedQuery]) -> list[AnalyzedQuery]:
+        strategy = self.plan.strategy
+        wanted: list[tuple[int, str, str]] = []
+        for position, query in enumerate(queries):
+            if strategy.uses_vector:
+                wanted.append((position, "vector", query.question))
+            if strategy.uses_keywords:
+                wanted.append((position, "low_vector", ", ".join(query.low_keywords)))
+                wanted.append((position, "high_vector", ", ".join(query.high_keywords)))
+        wanted = [row for row in wanted if row[2]]
+        if not wanted:
+            return list(queries)
+        with self.record.timed("embed"):
+            texts = list(dict.fromkeys(text for _, _, text in wanted))
+            vectors = dict(zip(texts, await self.flow.services.embedding.embed(texts, "query"), strict=True))
+        self.record.usage += Usage(embedding_calls=1)
+        changes: list[dict[str, Any]] = [{} for _ in queries]
+        for position, name, text in wanted:
+            changes[position][name] = vectors[text]
+        return [replace(query, **change) for query, change in zip(queries, changes, strict=True)]
+
+    def _index(self, filter: SearchFilter | None) -> IndexSearches:
+        settings = self.flow.settings
+        return IndexSearches(
+            kb=self.kb,
+            filter=filter,
+            top_k=self.plan.top_k,
+            chunk_top_k=self.plan.chunk_top_k,
+            reranks=self.plan.reranker is not None,
+            threshold=settings.cosine_better_than_threshold,
+            related_chunk_number=settings.related_chunk_number,
+            pick_method=settings.kg_chunk_pick_method,
+            max_graph_nodes=settings.max_graph_nodes,
+        )
+
+    async def _candidates(self, queries: Sequence[AnalyzedQuery], index: IndexSearches) -> Candidates:
+        async with task_group() as group:
+            tasks = [group.create_task(self.plan.strategy.search(query, index)) for query in queries]
+        found = [task.result() for task in tasks]
+        for part, candidates in enumerate(found):
+            prefix = f"{part + 1}." if len(found) > 1 else ""
+            self.record.trace |= {f"{prefix}{name}": _rows(hits) for name, hits in candidates.stages.items()}
+        chunks = interleave_hits(*(candidates.chunks for candidates in found))
+        if not chunks:
+            chunks = await self._fallback(queries, index)
+        self.record.trace["fused"] = _rows(chunks)
+        return Candidates(chunks, merge_facts(*(candidates.facts for candidates in found)))
+
+    async def _fallback(self, queries: Sequence[AnalyzedQuery], index: IndexSearches) -> tuple[Hit, ...]:
+        """What plain search sees, where a strategy that sees only a part of the base found nothing."""
+        if self.plan.strategy.mode == "naive":
+            return ()
+        query = queries[0]
+        if query.vector is None:
+            vectors = await self.flow.services.embedding.embed([query.question], "query")
+            self.record.usage += Usage(embedding_calls=1)
+            query = replace(query, vector=vectors[0])
+        stages = {
+            "dense": await index.dense(query, index.chunk_top_k),
+            "bm25": await index.bm25(query, index.chunk_top_k, 1.5, 0.75),
+        }
+        hits = fuse_hits(stages, {"dense": 1.0, "bm25": 1.0}, 60)
+        if hits:
+            self.record.degraded.append(FALLBACK)
+        return hits
+
+    async def _load(self, candidates: Candidates, filter: SearchFilter | None) -> tuple[dict[str, Chunk], dict[str, str]]:
+        """The chunks worth ranking, with those that follow the best, and when their documents were created, by name."""
+        depth = self.plan.chunk_top_k * (2 if self.plan.reranker else 1)
+        created: dict[str, str] = {}
+
+        async def load(ids: Sequence[str]) -> dict[str, Chunk]:
+            return await self._live(ids, filter, created)
+
+        ids = [hit.id for hit in candidates.chunks]
+        chunks = await load(ids[:depth])
+        if len(chunks) < min(depth, len(ids)):
+            chunks |= await load(ids[depth:])
+        if self.plan.follow:
+            best = [chunks[chunk_id] for chunk_id in ids if chunk_id in chunks][:BEST_HITS]
+            after = await following_chunks(best, self.plan.follow, load)
+            order = with_following([chunk_id for chunk_id in ids if chunk_id in chunks], [chunk.id for chunk in after], depth)
+            chunks |= {chunk.id: chunk for chunk in after}
+            self.record.trace["following"] = [chunk.id for chunk in after]
+        else:
+            order = [chunk_id for chunk_id in ids if chunk_id in chunks][:depth]
+        return {chunk_id: chunks[chunk_id] for chunk_id in order}, created
+
+    async def _live(self, ids: Sequence[str], filter: SearchFilter | None, created: dict[str, str]) -> dict[str, Chunk]:
+        """The chunks of versions that are served; a backend without snapshots may still hold others."""
+        chunks = await self.kb.chunks.get_many(ids)
+        records = await self.kb.status.get(sorted({chunk.document_id for chunk in chunks.values()}))
+        created |= {record.name: record.created_at for record in records.values()}
+        return {
+            chunk_id: chunk
+            for chunk_id, chunk in chunks.items()
+            if (record := records.get(chunk.document_id)) is not None
+            and record.version == chunk.version
+            and (filter is None or filter.admits(chunk.document_id, chunk.collection))
+        }
+
+    async def _ranked(self, question: str, chunks: Mapping[str, Chunk], candidates: Candidates) -> list[tuple[Chunk, float]]:
+        scores = {hit.id: hit.score for hit in candidates.chunks}
+        first = [(chunk, scores.get(chunk_id, 0.0)) for chunk_id, chunk in chunks.items()]
+        if self.plan.reranker is None:
+            return first[: self.plan.chunk_top_k]
+        ranked = await rerank(question, [chunk for chunk, _ in first], self.plan.reranker)
+        self.record.usage += Usage(rerank_calls=1)
+        if ranked is None:
+            self.record.degraded.append(RERANK_FAILED)
+            return first[: self.plan.chunk_top_k]
+        self.record.trace["reranked"] = [[chunk.id, score] for chunk, score in ranked]
+        return ranked[: self.plan.chunk_top_k]
+
+    def _count(self, candidates: Candidates, kept: Sequence[tuple[Chunk, float]], context: Context) -> None:
+        self.record.counts |= {
+            "candidates": len(candidates.chunks),
+            "chunks_before_budget": len(kept),
+            "chunks": len(context.passages),
+            "entities_before_budget": len(candidates.facts.entities),
+            "entities": len(context.facts.entities),
+            "relations_before_budget": len(candidates.facts.relations),
+            "relations": len(context.facts.relations),
+            "tokens": context.tokens,
+        }
+        self.record.trace["kept"] = [passage.chunk.id for passage in context.passages]
+
+
+def _rewritten(question: str, history: Sequence[Mapping[str, str]]) -> str:
+    """A follow-up with the names of the last question before it, so that it can be searched with."""
+    earlier = next((turn["content"] for turn in reversed(history) if turn["role"] == "user"), "")
+    names = follow_up_names(question, earlier) if earlier else ()
+    return f"{', '.join(names)}: {question}" if names else question
+
+
+def _rows(hits: Sequence[Hit]) -> list[list[Any]]:
+    return [[hit.id, hit.score] for hit in hits]
+
+
+def _sources(references: Sequence[Reference]) -> str:
+    if not references:
+        return ""
+    lines = [
+        f"[{r.reference_id}] {r.file_path}" + (f", p. {', '.join(map(str, r.pages))}" if r.pages else "") for r in references
+    ]
+    return "\n\n" + "\n".join(lines)
+
+
+def _model(given: object | None) -> LLMService | None:
+    if given is None or isinstance(given, LLMService):
+        return given
+    raise ConfigError(f"model_func is a {type(given).__name__}", hint="give an LLMService, or a callable through the retriever")
+
+
+def _since(prepared: Prepared) -> float:
+    return time.perf_counter() - prepared.began

@@ -1,0 +1,194 @@
+"""The searches of one knowledge base under one filter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
+from easy_knowledge_retriever.types import (
+    AnalyzedQuery,
+    Entity,
+    GraphFacts,
+    Hit,
+    MentionEdge,
+    Relation,
+    RelationKey,
+    SearchFilter,
+    Subgraph,
+)
+
+__all__ = ["IndexSearches", "relation_key"]
+
+WALK_HOPS = 3
+WALK_DEGREE = 60
+"""Edges from which a node is a name that is everywhere: the walk reaches it and goes no further."""
+DAMPING = 0.5
+PASSAGE_SHARE = 0.05
+"""Weight of the best chunk as a start beside a name of the question."""
+SEED_CHUNKS = 5
+"""Best hits of each seed ranking that the walk starts from: few, for a wrong start spreads."""
+
+
+def relation_key(vector_id: str) -> RelationKey:
+    """The key whose ``RelationKey.id`` this is."""
+    length, _, names = vector_id.partition(":")
+    return RelationKey(names[: int(length)], names[int(length) :])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSearches:
+    """Implements ``Searches`` over a snapshot. Filters are applied inside each search and walk."""
+
+    kb: KnowledgeBase
+    filter: SearchFilter | None
+    """Resolved: without metadata conditions; None lets everything be seen."""
+    top_k: int
+    chunk_top_k: int
+    reranks: bool
+    threshold: float
+    related_chunk_number: int
+    pick_method: Literal["VECTOR", "WEIGHT"]
+    max_graph_nodes: int
+
+    async def dense(self, query: AnalyzedQuery, top_k: int) -> tuple[Hit, ...]:
+        """Chunks by cosine similarity with the question, from the threshold up."""
+        if query.vector is None:
+            return ()
+        return self._near(await self.kb.chunk_vectors.search(query.vector, top_k, self.filter))
+
+    async def bm25(self, query: AnalyzedQuery, top_k: int, k1: float, b: float) -> tuple[Hit, ...]:
+        """Chunks by Okapi BM25."""
+        if not query.terms:
+            return ()
+        return tuple(await self.kb.lexical.search(query.terms, top_k, self.filter, k1=k1, b=b))
+
+    async def entities(self, query: AnalyzedQuery) -> GraphFacts:
+        """The entities the question names, those nearest to the low keywords, and the relations at them."""
+        keys = [*query.names]
+        if query.low_vector is not None:
+            visible = None if self.filter is None else await self.kb.graph.visible(self.filter)
+            hits = self._near(await self.kb.entity_vectors.search(query.low_vector, self.top_k, ids=visible))
+            keys += [hit.id for hit in hits]
+        keys = list(dict.fromkeys(keys))[: self.top_k]
+        entities = await self.kb.graph.entities(keys, self.filter)
+        relations = await self.kb.graph.relations_of(keys, self.filter)
+        found = {relation.key: relation for key in keys for relation in relations.get(key, ())}
+        return await self._visible([entities[key] for key in keys if key in entities], list(found.values())[: self.top_k])
+
+    async def relations(self, query: AnalyzedQuery) -> GraphFacts:
+        """The relations nearest to the high keywords, and the entities at their ends."""
+        if query.high_vector is None:
+            return GraphFacts()
+        ids: set[str] | None = None
+        if self.filter is not None:
+            at = await self.kb.graph.relations_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
+            ids = {relation.key.id for relations in at.values() for relation in relations}
+        hits = self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
+        keys = [relation_key(hit.id) for hit in hits]
+        found = await self.kb.graph.relations(keys)
+        relations = [found[key] for key in keys if key in found]
+        ends = list(dict.fromkeys(end for relation in relations for end in relation.key))[: self.top_k]
+        entities = await self.kb.graph.entities(ends, self.filter)
+        return await self._visible([entities[end] for end in ends if end in entities], relations)
+
+    async def chunks_of(self, facts: GraphFacts, query: AnalyzedQuery) -> tuple[Hit, ...]:
+        """The chunks the facts were merged from: by similarity with the question, or by how many facts speak of them."""
+        sources = [entity.chunk_ids for entity in facts.entities] + [relation.chunk_ids for relation in facts.relations]
+        limit = max(self.related_chunk_number * len(sources) // 2, self.related_chunk_number)
+        if self.pick_method == "VECTOR" and query.vector is not None:
+            ids = {chunk_id for chunk_ids in sources for chunk_id in chunk_ids}
+            if not ids:
+                return ()
+            return tuple(await self.kb.chunk_vectors.search(query.vector, limit, self.filter, ids=ids))
+        return _by_weight(sources, self.related_chunk_number)[:limit]
+
+    async def walk(self, query: AnalyzedQuery, seeds: Sequence[Sequence[Hit]], top_k: int) -> tuple[Hit, ...]:
+        """Chunks by personalised PageRank from the names in the question and the best of the given hits."""
+        chunks = _seed_weights(seeds)
+        names = await self.kb.graph.mentions_of(query.names, self.filter, WALK_DEGREE)
+        graph = await self.kb.graph.subgraph(
+            list(chunks),
+            [name for name in query.names if names.get(name)],
+            hops=WALK_HOPS,
+            max_nodes=self.max_graph_nodes,
+            max_degree=WALK_DEGREE,
+            filter=self.filter,
+        )
+        scores = personalised_pagerank(graph, _teleport(graph, chunks, names), damping=DAMPING)[: len(graph.chunk_ids)]
+        order = np.lexsort((np.arange(len(scores)), -scores))[:top_k]
+        return tuple(Hit(graph.chunk_ids[i], float(scores[i])) for i in order if scores[i] > 0)
+
+    def _near(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
+        return tuple(hit for hit in hits if hit.score >= self.threshold)
+
+    async def _visible(self, entities: Sequence[Entity], relations: Sequence[Relation]) -> GraphFacts:
+        """The facts as the filter lets them be seen: without what other documents say of the same names."""
+        if self.filter is None:
+            return GraphFacts(tuple(entities), tuple(relations))
+        ids = {chunk_id for entity in entities for chunk_id in _sources(entity)}
+        ids |= {chunk_id for relation in relations for chunk_id in _sources(relation)}
+        chunks = await self.kb.chunks.get_many(sorted(ids))
+        names = {chunk_id: c.document_name for chunk_id, c in chunks.items() if self.filter.admits(c.document_id, c.collection)}
+        return GraphFacts(
+            tuple(seen for seen in (_seen(entity, names) for entity in entities) if seen.chunk_ids),
+            tuple(part for part in (_seen(relation, names) for relation in relations) if part.chunk_ids),
+        )
+
+
+F = TypeVar("F", Entity, Relation)
+
+
+def _sources(fact: Entity | Relation) -> tuple[str, ...]:
+    return (*fact.chunk_ids, *(fragment.chunk_id for fragment in fact.fragments))
+
+
+def _seen(fact: F, names: Mapping[str, str]) -> F:
+    chunk_ids = tuple(chunk_id for chunk_id in fact.chunk_ids if chunk_id in names)
+    whole = len(chunk_ids) == len(fact.chunk_ids)
+    return replace(
+        fact,
+        chunk_ids=chunk_ids,
+        fragments=tuple(fragment for fragment in fact.fragments if fragment.chunk_id in names),
+        file_paths=tuple(sorted({names[chunk_id] for chunk_id in chunk_ids})),
+        summary=fact.summary if whole else "",
+    )
+
+
+def _by_weight(sources: Sequence[Sequence[str]], each: int) -> tuple[Hit, ...]:
+    """Chunks by the number of facts that speak of them, each fact's best ``each``, facts in order breaking ties."""
+    counts = Counter(chunk_id for chunk_ids in sources for chunk_id in chunk_ids)
+    first = {chunk_id: rank for rank, chunk_ids in reversed(list(enumerate(sources))) for chunk_id in chunk_ids}
+    picked: dict[str, None] = {}
+    for chunk_ids in sources:
+        for chunk_id in sorted(chunk_ids, key=lambda chunk_id: (-counts[chunk_id], chunk_id))[:each]:
+            picked.setdefault(chunk_id)
+    order = sorted(picked, key=lambda chunk_id: (-counts[chunk_id], first[chunk_id], chunk_id))
+    return tuple(Hit(chunk_id, float(counts[chunk_id])) for chunk_id in order)
+
+
+def _seed_weights(seeds: Sequence[Sequence[Hit]]) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for ranking in seeds:
+        for rank, hit in enumerate(ranking[:SEED_CHUNKS], start=1):
+            weights[hit.id] = weights.get(hit.id, 0.0) + 1 / rank
+    return weights
+
+
+def _teleport(graph: Subgraph, chunks: Mapping[str, float], names: Mapping[str, Sequence[MentionEdge]]) -> NDArray[np.float64]:
+    """Where the walk starts: the names of the question, rarer ones more, and the best chunks."""
+    teleport = np.zeros(graph.size)
+    places = {chunk_id: i for i, chunk_id in enumerate(graph.chunk_ids)}
+    for chunk_id, weight in chunks.items():
+        teleport[places[chunk_id]] += PASSAGE_SHARE * weight
+    places = {key: i for i, key in enumerate(graph.entity_keys, start=len(graph.chunk_ids))}
+    for key, mentions in names.items():
+        if key in places:
+            teleport[places[key]] += 1 / max(len(mentions), 1)
+    return teleport
