@@ -1,0 +1,338 @@
+"""The edges of a graph as arrays in memory, and the breadth-first walk along them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Segment, Vocabulary, ranges, visible
+from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
+from easy_knowledge_retriever.types import SearchFilter, Subgraph
+
+__all__ = ["Adjacency"]
+
+Numbers = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+S = TypeVar("S", bound=Segment)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """Rows in order of a node: at each node heaviest first, then in order of the name at the other end."""
+
+    nodes: Numbers
+    """Shape (rows,), ascending."""
+    rows: NDArray[np.intp]
+    """Shape (rows,): the row of each."""
+
+    @classmethod
+    def of(cls, nodes: Numbers, weights: NDArray[np.float32], ranks: Numbers) -> _Index:
+        rows = np.lexsort((ranks, -weights, nodes))
+        return cls(nodes[rows], rows)
+
+    def find(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """For each row at one of the nodes the position of the node in ``nodes``, and the row."""
+        which, places = ranges(self.nodes, nodes)
+        return which, self.rows[places]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entities:
+    seqs: NDArray[np.int64]
+    keys: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Mentions:
+    seqs: NDArray[np.int64]
+    entities: Numbers
+    chunks: Numbers
+    documents: Numbers
+    collections: Numbers
+    weights: NDArray[np.float32]
+    by_entity: _Index
+    by_chunk: _Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Relations:
+    seqs: NDArray[np.int64]
+    first: Numbers
+    second: Numbers
+    weights: NDArray[np.float32]
+    chunk_counts: Numbers
+    """Shape (rows,): how many of ``chunks`` belong to each row."""
+    chunks: Numbers
+    by_first: _Index
+    by_second: _Index
+
+
+class _EntityMirror(Mirror[_Entities]):
+    source = "entity"
+    columns = "key"
+
+    def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Entities:
+        seqs, keys = zip(*rows, strict=True)
+        return _Entities(np.array(seqs, np.int64), vocabulary.entities.numbers(keys))
+
+    def merge(self, parts: Sequence[Part[_Entities]], vocabulary: Vocabulary) -> _Entities:
+        return _Entities(_joined(parts, "seqs"), _joined(parts, "keys"))
+
+
+class _MentionMirror(Mirror[_Mentions]):
+    source = "mention"
+    columns = "entity, chunk, document_id, collection, weight"
+
+    def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Mentions:
+        seqs, entities, chunks, documents, collections, weights = zip(*rows, strict=True)
+        return self._segment(
+            np.array(seqs, np.int64),
+            vocabulary.entities.numbers(entities),
+            vocabulary.chunks.numbers(chunks),
+            vocabulary.documents.numbers(documents),
+            vocabulary.collections.numbers(collections),
+            np.array(weights, np.float32),
+            vocabulary,
+        )
+
+    def merge(self, parts: Sequence[Part[_Mentions]], vocabulary: Vocabulary) -> _Mentions:
+        return self._segment(
+            _joined(parts, "seqs"),
+            _joined(parts, "entities"),
+            _joined(parts, "chunks"),
+            _joined(parts, "documents"),
+            _joined(parts, "collections"),
+            _joined(parts, "weights"),
+            vocabulary,
+        )
+
+    @staticmethod
+    def _segment(
+        seqs: NDArray[np.int64],
+        entities: Numbers,
+        chunks: Numbers,
+        documents: Numbers,
+        collections: Numbers,
+        weights: NDArray[np.float32],
+        vocabulary: Vocabulary,
+    ) -> _Mentions:
+        by_entity = _Index.of(entities, weights, vocabulary.chunks.ranks()[chunks])
+        by_chunk = _Index.of(chunks, weights, vocabulary.entities.ranks()[entities])
+        return _Mentions(seqs, entities, chunks, documents, collections, weights, by_entity, by_chunk)
+
+
+class _RelationMirror(Mirror[_Relations]):
+    source = "relation"
+    columns = "first, second, weight, json_extract(value, '$.chunk_ids')"
+
+    def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Relations:
+        seqs, first, second, weights, chunk_ids = zip(*rows, strict=True)
+        chunks = [vocabulary.chunks.numbers(json.loads(ids)) for ids in chunk_ids]
+        return self._segment(
+            np.array(seqs, np.int64),
+            vocabulary.entities.numbers(first),
+            vocabulary.entities.numbers(second),
+            np.array(weights, np.float32),
+            np.array([len(numbers) for numbers in chunks], np.int32),
+            np.concatenate(chunks),
+            vocabulary,
+        )
+
+    def merge(self, parts: Sequence[Part[_Relations]], vocabulary: Vocabulary) -> _Relations:
+        return self._segment(
+            _joined(parts, "seqs"),
+            _joined(parts, "first"),
+            _joined(parts, "second"),
+            _joined(parts, "weights"),
+            _joined(parts, "chunk_counts"),
+            np.concatenate([p.segment.chunks[np.repeat(p.live, p.segment.chunk_counts)] for p in parts]),
+            vocabulary,
+        )
+
+    @staticmethod
+    def _segment(
+        seqs: NDArray[np.int64],
+        first: Numbers,
+        second: Numbers,
+        weights: NDArray[np.float32],
+        chunk_counts: Numbers,
+        chunks: Numbers,
+        vocabulary: Vocabulary,
+    ) -> _Relations:
+        ranks = vocabulary.entities.ranks()
+        by_first, by_second = _Index.of(first, weights, ranks[second]), _Index.of(second, weights, ranks[first])
+        return _Relations(seqs, first, second, weights, chunk_counts, chunks, by_first, by_second)
+
+
+def _joined(
+    parts: Sequence[Part[_Entities]] | Sequence[Part[_Mentions]] | Sequence[Part[_Relations]], column: str
+) -> NDArray[Any]:
+    return np.concatenate([getattr(part.segment, column)[part.live] for part in parts])
+
+
+_ENTITIES, _MENTIONS, _RELATIONS = _EntityMirror(), _MentionMirror(), _RelationMirror()
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """Edges away from some nodes, as parallel arrays."""
+
+    origin: NDArray[np.intp]
+    """Position of the node in the list asked for."""
+    ends: NDArray[np.int64]
+    """The node at the other end."""
+    weights: NDArray[np.float32]
+    kinds: NDArray[np.int8]
+    """0 for a mention, 1 for a relation."""
+
+    @classmethod
+    def joined(cls, several: Sequence[_Edges]) -> _Edges:
+        return cls(
+            np.concatenate([edges.origin for edges in several]),
+            np.concatenate([edges.ends for edges in several]),
+            np.concatenate([edges.weights for edges in several]),
+            np.concatenate([edges.kinds for edges in several]),
+        )
+
+    def where(self, mask: Mask) -> _Edges:
+        return _Edges(self.origin[mask], self.ends[mask], self.weights[mask], self.kinds[mask])
+
+
+class Adjacency:
+    """The part of a graph that a filter lets see, as a session sees it.
+
+    Nodes are numbers: entities first, then chunks, then chunks that the graph does not know.
+
+    Args:
+        session: The session.
+        space: The space of the graph.
+        filter: What may be seen; None for all.
+    """
+
+    def __init__(self, session: SqliteSession, space: int, filter: SearchFilter | None) -> None:
+        mirrors = session.store.mirrors
+        entities = mirrors.generation(session, _ENTITIES, space).parts
+        self._mentions = mirrors.generation(session, _MENTIONS, space).parts
+        self._relations = mirrors.generation(session, _RELATIONS, space).parts
+        self._names = names = session.store.mirrors.vocabulary(space)
+        self._chunk_base = len(names.entities)
+        self._known = self._chunk_base + len(names.chunks)
+        self._seen = np.zeros(self._chunk_base, np.bool_)
+        for part in entities:
+            self._seen[part.segment.keys[part.live]] = True
+        self._mention_masks = [visible(part, names, filter) for part in self._mentions]
+        chunks = self._look_through() if filter is not None else None
+        self._mention_masks = [
+            mask & self._seen[part.segment.entities] for part, mask in zip(self._mentions, self._mention_masks, strict=True)
+        ]
+        self._relation_masks = [self._walkable(part, chunks) for part in self._relations]
+
+    def visible_entities(self) -> set[str]:
+        """Keys of the entities that can be seen."""
+        texts = self._names.entities.texts
+        return {texts[number] for number in np.flatnonzero(self._seen).tolist()}
+
+    def walk(
+        self, chunk_ids: Sequence[str], entity_keys: Sequence[str], *, hops: int, max_nodes: int, max_degree: int
+    ) -> Subgraph:
+        """See ``GraphStorage.subgraph``."""
+        strangers = [chunk for chunk in dict.fromkeys(chunk_ids) if self._names.chunks.find(chunk) < 0]
+        given = self._given(chunk_ids, entity_keys, strangers)[:max_nodes]
+        place = np.full(self._known + len(strangers), -1, np.int64)
+        place[given] = np.arange(len(given))
+        kept = [given]
+        frontier = given
+        for hop in range(hops):
+            room = max_nodes - sum(map(len, kept))
+            if not room or not len(frontier):
+                break
+            edges = self._edges(frontier)
+            if hop:
+                degrees = np.bincount(edges.origin, minlength=len(frontier))
+                edges = edges.where(degrees[edges.origin] <= max_degree)
+            frontier = self._discovered(edges.where(place[edges.ends] < 0))[:room]
+            place[frontier] = max_nodes  # found; which place it has does not matter yet
+            kept.append(frontier)
+        return self._subgraph(np.concatenate(kept), place, strangers)
+
+    def _look_through(self) -> Mask:
+        """Narrows what can be seen to what has a visible mention; gives the chunks that have one."""
+        mentioned, chunks = np.zeros_like(self._seen), np.zeros(len(self._names.chunks), np.bool_)
+        for part, mask in zip(self._mentions, self._mention_masks, strict=True):
+            mentioned[part.segment.entities[mask]] = True
+            chunks[part.segment.chunks[mask]] = True
+        self._seen &= mentioned
+        return chunks
+
+    def _walkable(self, part: Part[_Relations], chunks: Mask | None) -> Mask:
+        segment = part.segment
+        mask = part.live & self._seen[segment.first] & self._seen[segment.second]
+        if chunks is not None:
+            rows = np.repeat(np.arange(part.size), segment.chunk_counts)
+            mask &= np.bincount(rows, chunks[segment.chunks], part.size) > 0
+        return mask
+
+    def _given(self, chunk_ids: Sequence[str], entity_keys: Sequence[str], strangers: Sequence[str]) -> NDArray[np.int64]:
+        unknown = {chunk: self._known + number for number, chunk in enumerate(strangers)}
+        nodes = [unknown.get(chunk, self._chunk_base + self._names.chunks.find(chunk)) for chunk in dict.fromkeys(chunk_ids)]
+        keys = (self._names.entities.find(key) for key in dict.fromkeys(entity_keys))
+        nodes += [key for key in keys if 0 <= key < self._chunk_base and self._seen[key]]
+        return np.array(nodes, np.int64)
+
+    def _edges(self, nodes: NDArray[np.int64]) -> _Edges:
+        """The visible edges away from nodes."""
+        base = self._chunk_base
+        entities, chunks = np.flatnonzero(nodes < base), np.flatnonzero((nodes >= base) & (nodes < self._known))
+        found: list[_Edges] = []
+
+        def add(asked: NDArray[np.intp], index: _Index, mask: Mask, ends: NDArray[np.int64], kind: int) -> None:
+            which, rows = index.find(nodes[asked] - (base if asked is chunks else 0))
+            seen = mask[rows]
+            which, rows = which[seen], rows[seen]
+            found.append(_Edges(asked[which], ends[rows], weights[rows], np.full(len(rows), kind, np.int8)))
+
+        for part, mask in zip(self._mentions, self._mention_masks, strict=True):
+            segment = part.segment
+            weights = segment.weights
+            add(chunks, segment.by_chunk, mask, segment.entities.astype(np.int64), 0)
+            add(entities, segment.by_entity, mask, segment.chunks.astype(np.int64) + base, 0)
+        for relation_part, mask in zip(self._relations, self._relation_masks, strict=True):
+            relations = relation_part.segment
+            weights = relations.weights
+            add(entities, relations.by_first, mask, relations.second.astype(np.int64), 1)
+            add(entities, relations.by_second, mask, relations.first.astype(np.int64), 1)
+        empty = np.zeros(0, np.int64)
+        none = _Edges(empty, empty, np.zeros(0, np.float32), np.zeros(0, np.int8))
+        return _Edges.joined([none, *found])
+
+    def _discovered(self, edges: _Edges) -> NDArray[np.int64]:
+        """The ends of edges, each once, in order of discovery."""
+        ranks = np.concatenate((self._names.entities.ranks()[: self._chunk_base], self._names.chunks.ranks()))
+        order = np.lexsort((ranks[edges.ends], -edges.weights, edges.kinds, edges.origin))
+        ends = edges.ends[order]
+        _, first = np.unique(ends, return_index=True)
+        return ends[np.sort(first)]
+
+    def _subgraph(self, kept: NDArray[np.int64], place: NDArray[np.int64], strangers: Sequence[str]) -> Subgraph:
+        base = self._chunk_base
+        chunks, entities = kept[kept >= base], kept[kept < base]
+        place[chunks], place[entities] = np.arange(len(chunks)), np.arange(len(entities)) + len(chunks)
+        edges = self._edges(np.concatenate((chunks, entities)))
+        # A mention is taken from its chunk, a relation from its first end, so that each is there once.
+        edges = edges.where((place[edges.ends] >= 0) & ~((edges.kinds == 0) & (edges.origin >= len(chunks))))
+        ends = place[edges.ends]
+        edges, ends = edges.where(keep := (edges.kinds == 0) | (edges.origin < ends)), ends[keep]
+        order = np.lexsort((ends, edges.origin))
+        texts = (*self._names.chunks.texts[: self._known - base], *strangers)
+        return Subgraph(
+            chunk_ids=tuple(texts[number - base] for number in chunks.tolist()),
+            entity_keys=tuple(self._names.entities.texts[number] for number in entities.tolist()),
+            first=edges.origin[order].astype(np.int32),
+            second=ends[order].astype(np.int32),
+            weight=edges.weights[order],
+        )

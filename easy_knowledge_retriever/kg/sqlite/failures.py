@@ -1,0 +1,77 @@
+"""What SQLite raises, in the words of this library."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from easy_knowledge_retriever.errors import StorageError, StoreCorruptError, WorkingDirLockedError
+
+__all__ = ["is_busy", "locked", "translated"]
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raises what SQLite raises in the block as a :class:`StorageError` that names the file.
+
+    Args:
+        path: The database.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translation(error, path) from error
+    except UnicodeEncodeError as error:
+        raise StorageError(f"{error.object!r} is not valid Unicode: {error.reason}", hint="clean the text first") from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds the lock."""
+    return _primary(error) in _BUSY
+
+
+def locked(path: Path, waited: float, holder: str = "") -> WorkingDirLockedError:
+    """The error for a lock that did not come free.
+
+    Args:
+        path: The database.
+        waited: Seconds.
+        holder: Who has it, where that can be told.
+    """
+    return WorkingDirLockedError(
+        f"{holder or 'another process'} has been writing to {str(path)!r} for more than {waited:g} s",
+        hint="wait for it to finish, raise lock_timeout, or give each process its own working_dir",
+    )
+
+
+def _primary(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF
+
+
+def _translation(error: sqlite3.Error, path: Path) -> StorageError:
+    code = _primary(error)
+    if code in _BUSY:
+        return WorkingDirLockedError(f"another process holds {str(path)!r}: {error}", hint="try again, or raise lock_timeout")
+    if code in _CORRUPT:
+        return StoreCorruptError(
+            f"{str(path)!r} is not a readable knowledge base: {error}",
+            hint="nothing was changed; restore a backup, or move the file away to start anew",
+        )
+    return StorageError(f"{str(path)!r}: {error}", hint=_advice(code, path))
+
+
+def _advice(code: int, path: Path) -> str:
+    if code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return ""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return "is the folder there, and may it be written to?"
+    return f"the last commit is intact; {free} bytes are free there; is it writable?"

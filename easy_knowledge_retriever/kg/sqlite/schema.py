@@ -1,0 +1,142 @@
+"""The tables of the file, how it is created, and how it is recognised."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from easy_knowledge_retriever.errors import StoreCorruptError, StoreVersionError
+
+__all__ = ["APPLICATION_ID", "VERSION", "check", "create"]
+
+APPLICATION_ID = 0x454B5242
+"""``EKRB`` in the header of the file."""
+VERSION = 1
+"""Kept in ``user_version``. It grows with every change of the tables."""
+
+# Rows that are mirrored in memory carry a `seq` that only grows: an overwritten row comes back under a new one, and the
+# old one goes into `removed`. From these two a reader learns what has changed since it last looked, whoever changed it.
+_TABLES = """
+CREATE TABLE space (
+    id INTEGER PRIMARY KEY, role TEXT NOT NULL, workspace TEXT NOT NULL, namespace TEXT NOT NULL,
+    UNIQUE (role, workspace, namespace)
+);
+CREATE TABLE kv (space INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (space, key));
+CREATE TABLE status (
+    space INTEGER NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, value TEXT NOT NULL,
+    UNIQUE (space, id)
+);
+CREATE INDEX status_name ON status (space, name, id);
+CREATE INDEX status_status ON status (space, status, name, id);
+CREATE TABLE vector (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, id TEXT NOT NULL, document_id TEXT NOT NULL,
+    collection TEXT NOT NULL, value BLOB NOT NULL, UNIQUE (space, id)
+);
+CREATE INDEX vector_space ON vector (space);
+CREATE TABLE lexical (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, id TEXT NOT NULL, document_id TEXT NOT NULL,
+    collection TEXT NOT NULL, fields TEXT NOT NULL, terms BLOB NOT NULL, counts BLOB NOT NULL, UNIQUE (space, id)
+);
+CREATE INDEX lexical_space ON lexical (space);
+CREATE TABLE entity (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
+    value TEXT NOT NULL, UNIQUE (space, key)
+);
+CREATE INDEX entity_space ON entity (space);
+CREATE TABLE relation (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL,
+    weight REAL NOT NULL, value TEXT NOT NULL, UNIQUE (space, first, second)
+);
+CREATE INDEX relation_space ON relation (space);
+CREATE INDEX relation_second ON relation (space, second);
+CREATE TABLE mention (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, entity TEXT NOT NULL, chunk TEXT NOT NULL,
+    document_id TEXT NOT NULL, collection TEXT NOT NULL, weight REAL NOT NULL, source TEXT NOT NULL,
+    UNIQUE (space, entity, chunk)
+);
+CREATE INDEX mention_space ON mention (space);
+CREATE INDEX mention_chunk ON mention (space, chunk);
+CREATE TABLE removed (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, space INTEGER NOT NULL, seq INTEGER NOT NULL
+);
+"""
+
+
+def create(path: Path) -> None:
+    """Creates an empty database at ``path`` unless there is a file already.
+
+    It is built under another name and then linked to its own, so that a file of this name is always whole: an empty or
+    cut one is damaged, never new.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(
+                f"BEGIN; {_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
+            )
+        finally:
+            connection.close()
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            if not path.exists():
+                draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there, and its entries are written through
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Looks whether the database is one of ours and whole as far as can be told at once.
+
+    Args:
+        connection: A connection to it.
+        path: Where it is.
+
+    Raises:
+        StoreCorruptError: It is something else, or shorter than it says.
+        StoreVersionError: A newer version of this library wrote it.
+    """
+    if path.stat().st_size == 0:
+        raise StoreCorruptError(f"{str(path)!r} is empty", hint="nothing was changed; restore a backup, or move the file away")
+    if _number(connection, "application_id") != APPLICATION_ID:
+        raise StoreCorruptError(
+            f"{str(path)!r} is a database, but not a knowledge base", hint="give another working_dir; nothing was changed"
+        )
+    version = _number(connection, "user_version")
+    if version > VERSION:
+        raise StoreVersionError(
+            f"{str(path)!r} has format {version}, this library knows up to {VERSION}",
+            hint="upgrade easy-knowledge-retriever; nothing was changed",
+        )
+    journal = path.with_name(f"{path.name}-wal")
+    expected = _number(connection, "page_count") * _number(connection, "page_size")
+    if path.stat().st_size < expected and (not journal.exists() or journal.stat().st_size == 0):
+        raise StoreCorruptError(
+            f"{str(path)!r} has {path.stat().st_size} bytes instead of {expected}",
+            hint="nothing was changed; restore a backup, or move the file away",
+        )
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    value: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+    return value

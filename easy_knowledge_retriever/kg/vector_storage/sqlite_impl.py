@@ -1,0 +1,207 @@
+"""Vectors in SQLite: exact cosine over a matrix in memory that follows the commits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easy_knowledge_retriever.errors import StorageError
+from easy_knowledge_retriever.kg.sqlite import SqliteSession, SqliteStorage
+from easy_knowledge_retriever.kg.sqlite.mirror import Generation, Mirror, Part, Vocabulary, visible
+from easy_knowledge_retriever.kg.sqlite.session import Row
+from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.types import FloatVector, FloatVectors, Hit, SearchFilter, VectorRecord
+
+__all__ = ["SqliteVectorStorage"]
+
+# Stored little-endian, so that the file reads the same everywhere.
+_STORED = np.dtype("<f2")
+# Single precision decides which rows may be among the best; they are then compared in double precision, because the last
+# bits of a matrix product depend on where in the matrix a row stands.
+_DOUBT = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    seqs: NDArray[np.int64]
+    ids: list[str]
+    matrix: FloatVectors
+    """Shape (rows, dim), rows of length 1."""
+    documents: NDArray[np.int32]
+    collections: NDArray[np.int32]
+
+
+class _VectorMirror(Mirror[_Segment]):
+    source = "vector"
+    columns = "id, document_id, collection, value"
+    largest = 8192
+
+    def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Segment:
+        seqs, ids, documents, collections, values = zip(*rows, strict=True)
+        return _Segment(
+            np.array(seqs, np.int64),
+            list(ids),
+            _matrix(values),
+            vocabulary.documents.numbers(documents),
+            vocabulary.collections.numbers(collections),
+        )
+
+    def merge(self, parts: Sequence[Part[_Segment]], vocabulary: Vocabulary) -> _Segment:
+        return _Segment(
+            np.concatenate([p.segment.seqs[p.live] for p in parts]),
+            [row for p in parts for row, live in zip(p.segment.ids, p.live.tolist(), strict=True) if live],
+            np.concatenate([p.segment.matrix[p.live] for p in parts]),
+            np.concatenate([p.segment.documents[p.live] for p in parts]),
+            np.concatenate([p.segment.collections[p.live] for p in parts]),
+        )
+
+
+_MIRROR = _VectorMirror()
+
+
+class SqliteVectorStorage(SqliteStorage, VectorStorage):
+    """Vectors in one SQLite file, searched exactly.
+
+    They are normalised and kept in half precision: 2 bytes a dimension on disk, with a relative error below 1e-3. The
+    first search loads them as single precision (4 bytes a dimension); later ones load what changed.
+
+    Args:
+        working_dir: Folder of the file ``knowledge.db``; created when it is opened.
+        durability: ``full`` syncs every commit, ``relaxed`` leaves the last ones to the operating system.
+        lock_timeout: Seconds to wait for another process that writes.
+    """
+
+    role: ClassVar[str] = "vector"
+
+    async def put_many(self, records: Sequence[VectorRecord]) -> None:
+        latest = {record.id: record for record in records}
+        rows = [(r.id, r.document_id, r.collection, _stored(r)) for r in latest.values()]
+        if len({len(row[3]) for row in rows}) > 1:
+            raise StorageError(f"vectors of several dimensions: {sorted({len(row[3]) // 2 for row in rows})}")
+        if rows:
+            await self._change(lambda session: _put(session, session.claim(self._space), rows))
+
+    async def search(
+        self,
+        vector: FloatVector,
+        top_k: int,
+        filter: SearchFilter | None = None,
+        ids: Collection[str] | None = None,
+    ) -> list[Hit]:
+        query = _unit(vector, "the query")
+
+        def work(session: SqliteSession, space: int) -> list[Hit]:
+            generation = session.store.mirrors.generation(session, _MIRROR, space)
+            _require_dimension(generation, len(query))
+            vocabulary = session.store.mirrors.vocabulary(space)
+            masks = [visible(part, vocabulary, filter) for part in generation.parts]
+            if ids is None:
+                return _best(_likely(generation, masks, query, top_k), query, top_k)
+            sql = "SELECT seq FROM vector WHERE space = ? AND id IN (SELECT value FROM json_each(?))"
+            seqs = np.sort(np.array([seq for (seq,) in session.keyed(sql, space, set(ids))], np.int64))
+            found = [(part.segment, part.places(seqs)) for part in generation.parts]
+            return _best([(s, p[mask[p]]) for (s, p), mask in zip(found, masks, strict=True)], query, top_k)
+
+        return await self._read(work) if top_k > 0 else []
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, FloatVector]:
+        def work(session: SqliteSession, space: int) -> dict[str, FloatVector]:
+            sql = "SELECT id, value FROM vector WHERE space = ? AND id IN (SELECT value FROM json_each(?))"
+            found: dict[str, bytes] = dict(session.keyed(sql, space, ids))
+            return dict(zip(found, _matrix(list(found.values())), strict=True)) if found else {}
+
+        return await self._read(work)
+
+    async def delete_many(self, ids: Sequence[str]) -> None:
+        def work(session: SqliteSession, space: int, keys: list[str]) -> None:
+            session.remove("vector", space, _seqs(session, space, keys))
+
+        await self._put(ids, str, work)
+
+    async def ids(self) -> list[str]:
+        sql = "SELECT id FROM vector WHERE space = ? ORDER BY id"
+        return await self._read(lambda session, space: [row for (row,) in session.rows(sql, (space,))])
+
+    async def count(self) -> int:
+        sql = "SELECT count(*) FROM vector WHERE space = ?"
+        return await self._read(lambda session, space: int(session.rows(sql, (space,))[0][0]))
+
+    def _drop(self, session: SqliteSession, space: int) -> None:
+        session.remove_all("vector", space)
+
+
+def _put(session: SqliteSession, space: int, rows: list[Row]) -> None:
+    stored = session.rows("SELECT length(value) FROM vector WHERE space = ? LIMIT 1", (space,))
+    if stored and stored[0][0] != len(rows[0][3]):
+        raise StorageError(
+            f"the vectors stored have dimension {stored[0][0] // 2}, these have {len(rows[0][3]) // 2}",
+            hint="was another embedding model configured? nothing was written",
+        )
+    session.remove("vector", space, _seqs(session, space, [row[0] for row in rows]))
+    session.write(
+        "INSERT INTO vector (space, id, document_id, collection, value) VALUES (?, ?, ?, ?, ?)",
+        [(space, *row) for row in rows],
+    )
+
+
+def _seqs(session: SqliteSession, space: int, ids: list[str]) -> list[int]:
+    sql = "SELECT seq FROM vector WHERE space = ? AND id IN (SELECT value FROM json_each(?))"
+    return [seq for (seq,) in session.keyed(sql, space, ids)]
+
+
+def _unit(vector: FloatVector, whose: str) -> NDArray[np.float64]:
+    values = np.asarray(vector, np.float64)
+    length = float(np.sqrt(np.dot(values, values))) if values.ndim == 1 else 0.0
+    if not (np.isfinite(length) and length > 0):
+        raise StorageError(f"the vector of {whose} is not one row of finite numbers, or is zero", hint="nothing was written")
+    return values / length
+
+
+def _stored(record: VectorRecord) -> bytes:
+    return _unit(record.vector, repr(record.id)).astype(_STORED).tobytes()
+
+
+def _matrix(values: Sequence[bytes]) -> FloatVectors:
+    """The rows of stored vectors, of length 1."""
+    matrix = np.frombuffer(b"".join(values), _STORED).astype(np.float32).reshape(len(values), -1)
+    # Row by row, so that a row comes out the same whatever stands beside it.
+    matrix /= np.sqrt(np.add.reduce(np.square(matrix), axis=1))[:, None]
+    return matrix
+
+
+def _require_dimension(generation: Generation[_Segment], dimension: int) -> None:
+    for part in generation.parts[:1]:
+        stored = part.segment.matrix.shape[1]
+        if stored != dimension:
+            raise StorageError(
+                f"the vectors stored have dimension {stored}, the query has {dimension}",
+                hint="was another embedding model configured?",
+            )
+
+
+def _likely(
+    generation: Generation[_Segment], masks: Sequence[NDArray[np.bool_]], query: NDArray[np.float64], top_k: int
+) -> list[tuple[_Segment, NDArray[np.intp]]]:
+    """For each segment the rows that may be among the best."""
+    single = query.astype(np.float32)
+    scores = [np.where(m, p.segment.matrix @ single, -np.inf) for p, m in zip(generation.parts, masks, strict=True)]
+    everything = np.concatenate(scores) if scores else np.zeros(0, np.float32)
+    floor = -2.0
+    if top_k < len(everything):
+        floor = float(np.partition(everything, -top_k)[-top_k]) - _DOUBT
+    floor = max(floor, -2.0)
+    return [(p.segment, np.flatnonzero(s >= floor)) for p, s in zip(generation.parts, scores, strict=True)]
+
+
+def _best(candidates: Sequence[tuple[_Segment, NDArray[np.intp]]], query: NDArray[np.float64], top_k: int) -> list[Hit]:
+    hits: list[Hit] = []
+    for segment, places in candidates:
+        exact = np.add.reduce(segment.matrix[places].astype(np.float64) * query, axis=1)
+        scores = np.clip(exact, -1.0, 1.0).tolist()
+        hits += [Hit(segment.ids[place], score) for place, score in zip(places.tolist(), scores, strict=True)]
+    hits.sort(key=lambda hit: (-hit.score, hit.id))
+    return hits[:top_k]
