@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from environment import SetUpError, prepared, run
+from scripts.environment import SetUpError, prepared, run
 
 COVERED = ("--cov", "--cov-report=term:skip-covered")
 

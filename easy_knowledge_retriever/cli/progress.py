@@ -1,0 +1,81 @@
+"""Progress of an ingest on a terminal: an observer that draws bars, and one that writes lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from easy_knowledge_retriever.cli.output import Screen, printable
+from easy_knowledge_retriever.events import (
+    DocumentFailed,
+    DocumentFinished,
+    DocumentStarted,
+    Event,
+    Observer,
+    StageProgress,
+    StageStarted,
+)
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(screen: Screen, total: int) -> Iterator[Observer]:
+    """An observer of the ingest of ``total`` documents: bars on a terminal, else a line for each document."""
+    if not screen.lively:
+        yield _Lines(screen, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen.err, transient=True) as bars:
+        yield _Bars(bars, total)
+
+
+class _Lines:
+    def __init__(self, screen: Screen, total: int) -> None:
+        self._screen = screen
+        self._total = total
+        self._done = 0
+
+    def __call__(self, event: Event, /) -> None:
+        if isinstance(event, (DocumentFinished, DocumentFailed)):
+            self._done += 1
+            outcome = _outcome(event)
+            self._screen.note(f"{self._done}/{self._total} {event.name}: {outcome}")
+
+
+class _Bars:
+    def __init__(self, bars: Progress, total: int) -> None:
+        self._bars = bars
+        self._whole = bars.add_task("documents", total=total)
+        self._running: dict[str, TaskID] = {}
+
+    def __call__(self, event: Event, /) -> None:
+        match event:
+            case DocumentStarted(name):
+                self._running[name] = self._bars.add_task(_label(name), total=None)
+            case StageStarted(name, stage, total) if name in self._running:
+                self._bars.reset(self._running[name], total=total, description=_label(f"{name} · {stage}"))
+            case StageProgress(name, stage, done, total) if name in self._running:
+                self._bars.update(self._running[name], completed=done, total=total)
+            case DocumentFinished(name) | DocumentFailed(name):
+                if name in self._running:
+                    self._bars.remove_task(self._running.pop(name))
+                self._bars.advance(self._whole)
+                self._bars.console.print(Text(printable(f"{name}: {_outcome(event)}"), style="dim"))
+            case _:
+                pass
+
+
+def _outcome(event: DocumentFinished | DocumentFailed) -> str:
+    if isinstance(event, DocumentFailed):
+        return f"failed at {event.stage}"
+    if event.unchanged:
+        return "unchanged"
+    return f"{event.chunks} chunks, {event.entities} entities, {event.relations} relations in {event.seconds:.1f} s"
+
+
+def _label(text: str) -> str:
+    return printable(text).replace("[", "\\[")
