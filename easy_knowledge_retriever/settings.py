@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -152,6 +153,13 @@ def environment() -> Environment:
         openai_base_url=os.environ.get("OPENAI_BASE_URL") or None,
         cache_dir=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "easy_knowledge_retriever",
     )
+
+
+@functools.cache
+def failpoints() -> Mapping[str, str]:
+    """Places where a test wants this process to fail: ``EKR_FAILPOINTS=name=action,…``, read once; empty in normal use."""
+    pairs = (pair.partition("=") for pair in os.environ.get("EKR_FAILPOINTS", "").split(","))
+    return {name: action for name, _, action in pairs if action}
 
 
 def _integer(variable: str) -> int | None:

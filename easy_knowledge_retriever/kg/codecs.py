@@ -29,12 +29,14 @@ __all__ = [
     "decode_document",
     "decode_entity",
     "decode_extraction",
+    "decode_manifest",
     "decode_record",
     "decode_relation",
     "encode_chunk",
     "encode_document",
     "encode_entity",
     "encode_extraction",
+    "encode_manifest",
     "encode_record",
     "encode_relation",
 ]
@@ -146,6 +148,16 @@ def decode_extraction(data: Json) -> Extraction:
             for source, target, description, keywords, weight, start, end in data["relations"]
         ),
     )
+
+
+def encode_manifest(value: tuple[str, ...]) -> JsonObject:
+    """The chunk ids of a document as a JSON object."""
+    return {"chunk_ids": list(value)}
+
+
+def decode_manifest(data: Json) -> tuple[str, ...]:
+    """The chunk ids an object stands for."""
+    return tuple(data["chunk_ids"])
 
 
 def encode_entity(value: Entity) -> JsonObject:

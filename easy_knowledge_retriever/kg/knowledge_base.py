@@ -63,6 +63,8 @@ class KnowledgeBase:
     """Document id → parse of the live version."""
     chunks: Table[Chunk]
     """Chunk id → chunk."""
+    manifests: Table[tuple[str, ...]]
+    """Document id → ids of the chunks of its live version, in order."""
     extractions: Table[Extraction]
     """:func:`extraction_key` → extraction: the ledger."""
     staged: Table[Extraction]
@@ -185,7 +187,7 @@ def knowledge_base(
     Storages on the same database are made to share one :class:`Store`, so that one transaction covers them.
 
     Args:
-        kv: Serves documents, chunks, extractions, parses, model replies and stamps.
+        kv: Serves documents, chunks, manifests, extractions, parses, model replies and stamps.
         status: Serves the document status.
         vectors: Serves the vectors of chunks, entities and relations.
         lexical: Serves the BM25 index of chunks.
@@ -203,6 +205,7 @@ def knowledge_base(
     return KnowledgeBase(
         documents=Table(kv.bind("documents", workspace), codecs.encode_document, codecs.decode_document),
         chunks=Table(kv.bind("chunks", workspace), codecs.encode_chunk, codecs.decode_chunk),
+        manifests=Table(kv.bind("manifests", workspace), codecs.encode_manifest, codecs.decode_manifest),
         extractions=Table(kv.bind("extractions", workspace), codecs.encode_extraction, codecs.decode_extraction),
         staged=Table(kv.bind("staged", workspace), codecs.encode_extraction, codecs.decode_extraction),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),

@@ -1,0 +1,197 @@
+"""The one place that writes a change of the base, in one transaction, the status last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from easy_knowledge_retriever.errors import EmbeddingMismatchError
+from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.planning import (
+    GraphChange,
+    Unembedded,
+    generation_of,
+    next_generation,
+    note_unembedded,
+)
+from easy_knowledge_retriever.kg.base import JsonObject
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
+from easy_knowledge_retriever.llm.base import EmbeddingService
+from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
+from easy_knowledge_retriever.types import (
+    Chunk,
+    DocRecord,
+    Document,
+    Extraction,
+    FloatVector,
+    FloatVectors,
+    MentionEdge,
+    VectorRecord,
+)
+
+__all__ = ["Version", "commit_deletion", "commit_version", "embedding_stamp", "parse_key"]
+
+_EMBEDDING = "embedding"
+"""Row of the stamps that says which model made the vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a document with everything derived from it alone."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]
+    vectors: FloatVectors
+    """Shape (len(chunks), dim)."""
+    extractions: tuple[Extraction, ...]
+    """Each with an entity for every end of its relations."""
+
+
+def parse_key(document: Document) -> str:
+    """Key of a document's row among the parses: equal contents read alike stand together."""
+    return f"{document.digest}/{document.parser}/{document.id}"
+
+
+async def embedding_stamp(kb: KnowledgeBase) -> tuple[str, int] | None:
+    """Fingerprint and dimension of the model that made the vectors of the base; None while it has none."""
+    row = (await kb.stamps.get_many([_EMBEDDING])).get(_EMBEDDING)
+    if row is None:
+        return None
+    fingerprint, dimension = row["fingerprint"], row["dimension"]
+    if isinstance(fingerprint, str) and isinstance(dimension, int):
+        return fingerprint, dimension
+    raise EmbeddingMismatchError(f"the base does not say which model made its vectors: {row!r}", hint="ekr reindex")
+
+
+async def commit_version(
+    kb: KnowledgeBase,
+    change: GraphChange,
+    version: Version,
+    record: DocRecord,
+    graph_vectors: Mapping[str, FloatVector],
+    embedding: EmbeddingService,
+) -> bool:
+    """Puts a version in the place of the one before it; False, with nothing written, if the base has changed since the plan.
+
+    Args:
+        kb: The base.
+        change: The plan.
+        version: What comes.
+        record: Its status from now on.
+        graph_vectors: Text → vector for every text of the plan.
+        embedding: The model that made the vectors.
+    """
+    async with kb.transaction() as inside:
+        if await generation_of(inside) != change.generation:
+            return False
+        failpoint("tx-begin")
+        if await embedding_stamp(inside) is None:
+            stamp: JsonObject = {"fingerprint": embedding.fingerprint, "dimension": embedding.embedding_dim}
+            await inside.stamps.put_many({_EMBEDDING: stamp})
+        old = (await inside.documents.get_many([version.document.id])).values()
+        await _put_version(inside, version)
+        await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
+        await _drop_parses(inside, old)
+        await inside.parses.put_many({parse_key(version.document): _pointer(version.document)})
+        await _drop_staged(inside, version.document.id)
+        await next_generation(inside, change)
+        failpoint("tx-before-status")
+        await inside.status.put([record])
+        await _drop_version(inside, change, version.chunks, version.extractions)
+        failpoint("tx-before-commit")
+    failpoint("tx-after-commit")
+    return True
+
+
+async def commit_deletion(
+    kb: KnowledgeBase, change: GraphChange, document_id: str, graph_vectors: Mapping[str, FloatVector]
+) -> bool:
+    """Takes a document away; False, with nothing written, if the base has changed since the plan.
+
+    Entities and relations whose new text has no vector among ``graph_vectors`` are noted as waiting for it.
+    """
+    async with kb.transaction() as inside:
+        if await generation_of(inside) != change.generation:
+            return False
+        failpoint("delete-begin")
+        old = (await inside.documents.get_many([document_id])).values()
+        await inside.status.delete([document_id])
+        await _put_graph(inside, change, graph_vectors, [])
+        await _drop_version(inside, change, (), ())
+        await _drop_parses(inside, old)
+        await _drop_staged(inside, document_id)
+        await inside.manifests.delete_many([document_id])
+        await inside.documents.delete_many([document_id])
+        await next_generation(inside, change)
+        failpoint("delete-before-commit")
+    failpoint("delete-after-commit")
+    return True
+
+
+async def _put_version(kb: KnowledgeBase, version: Version) -> None:
+    """The rows that belong to this version alone."""
+    document, chunks = version.document, version.chunks
+    await kb.documents.put_many({document.id: document})
+    await kb.manifests.put_many({document.id: tuple(chunk.id for chunk in chunks)})
+    await kb.chunks.put_many({chunk.id: chunk for chunk in chunks})
+    failpoint("tx-after-chunks")
+    if chunks:
+        await kb.chunk_vectors.put_many(chunk_vectors(chunks, version.vectors))
+    failpoint("tx-after-vectors")
+    await kb.lexical.put_many(lexical_records(chunks))
+    failpoint("tx-after-postings")
+    await kb.extractions.put_many({extraction_key(e.chunk_id, e.source): e for e in version.extractions})
+
+
+async def _put_graph(
+    kb: KnowledgeBase, change: GraphChange, vectors: Mapping[str, FloatVector], mentions: Sequence[MentionEdge]
+) -> None:
+    """Entities, relations, mentions and their vectors."""
+    await kb.graph.delete_mentions(change.old_chunks)
+    await kb.graph.delete_relations(change.gone_relations)
+    await kb.graph.delete_entities(change.gone_entities)
+    await kb.graph.put_entities(change.entities)
+    await kb.graph.put_relations(change.relations)
+    await kb.graph.put_mentions(mentions)
+    failpoint("tx-after-graph")
+
+    waiting_entities = tuple(sorted(key for key, text in change.entity_texts.items() if text not in vectors))
+    waiting_relations = tuple(sorted(key for key, text in change.relation_texts.items() if text not in vectors))
+    await kb.entity_vectors.delete_many([*change.gone_entities, *waiting_entities])
+    await kb.relation_vectors.delete_many([key.id for key in (*change.gone_relations, *waiting_relations)])
+    await kb.entity_vectors.put_many(
+        [VectorRecord(key, vectors[text]) for key, text in change.entity_texts.items() if text in vectors]
+    )
+    await kb.relation_vectors.put_many(
+        [VectorRecord(key.id, vectors[text]) for key, text in change.relation_texts.items() if text in vectors]
+    )
+    wordless = [relation.key.id for relation in change.relations if not has_vector(relation)]
+    await kb.relation_vectors.delete_many(wordless)
+    await note_unembedded(kb, Unembedded(waiting_entities, waiting_relations))
+
+
+async def _drop_version(
+    kb: KnowledgeBase, change: GraphChange, chunks: Sequence[Chunk], extractions: Sequence[Extraction]
+) -> None:
+    """The rows of the version before that the new one does not have as well."""
+    kept = {chunk.id for chunk in chunks}
+    said = {extraction_key(e.chunk_id, e.source) for e in extractions}
+    gone = [chunk_id for chunk_id in change.old_chunks if chunk_id not in kept]
+    await kb.extractions.delete_many([key for key in change.old_extractions if key not in said])
+    await kb.lexical.delete_many(gone)
+    await kb.chunk_vectors.delete_many(gone)
+    await kb.chunks.delete_many(gone)
+
+
+async def _drop_parses(kb: KnowledgeBase, documents: Iterable[Document]) -> None:
+    await kb.parses.delete_many([parse_key(document) for document in documents])
+
+
+async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:
+    staged = [key async for key, extraction in kb.staged.scan() if extraction.document_id == document_id]
+    await kb.staged.delete_many(staged)
+
+
+def _pointer(document: Document) -> Document:
+    """The parse without what it says: that stands among the documents."""
+    return replace(document, text="", blocks=(), pages=(), links=())

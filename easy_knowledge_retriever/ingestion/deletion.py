@@ -1,0 +1,54 @@
+"""Taking a document away, as if it had never been there."""
+
+from __future__ import annotations
+
+import logging
+
+from easy_knowledge_retriever.errors import UpstreamError
+from easy_knowledge_retriever.ingestion.committing import commit_deletion, embedding_stamp
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors
+from easy_knowledge_retriever.ingestion.planning import plan_change
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.llm.base import EmbeddingService
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.types import DeletionResult
+
+__all__ = ["delete_document"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
+
+
+async def delete_document(
+    kb: KnowledgeBase, document_id: str, settings: Settings, embedding: EmbeddingService | None = None
+) -> DeletionResult:
+    """Deletes a document with everything that only it says. The base is then what it would be had it never come.
+
+    What it shares with others is merged again from what they say; no language model is asked. Where a text changes by that,
+    it is embedded again. If that cannot be done now, the deletion still is, and the next ingest makes up for the vectors.
+
+    Args:
+        kb: The base.
+        document_id: Its id.
+        settings: Those the base was built with.
+        embedding: The model of the base; None leaves vectors to the next ingest.
+
+    Raises:
+        StorageError: The base could not be changed, and was not.
+    """
+    record = (await kb.status.get([document_id])).get(document_id)
+    if record is None:
+        return DeletionResult("not_found", document_id, f"there is no document {document_id!r}", 404)
+    vectors = GraphVectors(embedding if await _is_model_of(kb, embedding) else None)
+    while True:
+        change = await plan_change(kb, document_id, "", (), settings)
+        try:
+            await vectors.embed(change)
+        except UpstreamError as error:
+            logger.warning("some entities wait for their vectors until the next ingest: %s", error)
+        if await commit_deletion(kb, change, document_id, vectors.by_text):
+            return DeletionResult("success", document_id, f"{record.name!r} is deleted", 200, record.name)
+
+
+async def _is_model_of(kb: KnowledgeBase, embedding: EmbeddingService | None) -> bool:
+    stamp = await embedding_stamp(kb)
+    return embedding is not None and stamp == (embedding.fingerprint, embedding.embedding_dim)

@@ -1,0 +1,83 @@
+"""Vectors of chunks, entities and relations, and the model that may make them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from easy_knowledge_retriever.errors import EmbeddingMismatchError
+from easy_knowledge_retriever.ingestion.committing import embedding_stamp
+from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.planning import GraphChange
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.llm.base import EmbeddingService
+from easy_knowledge_retriever.operations.base import Progress
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.types import Chunk, FloatVector, FloatVectors
+
+__all__ = ["GraphVectors", "check_embedding", "embed_chunks"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
+
+_AT_ONCE: Final = 512
+"""Chunks of a document that are embedded in one call; a longer one is a sequence of calls, each with a sign of life."""
+_WINDOW: Final = 256
+
+
+async def check_embedding(kb: KnowledgeBase, embedding: EmbeddingService, settings: Settings) -> None:
+    """Makes sure that the vectors of the base are of this model.
+
+    Raises:
+        EmbeddingMismatchError: They are of another dimension, or of another model and ``embedding_check`` is ``error``.
+    """
+    stamp = await embedding_stamp(kb)
+    if stamp is None or stamp == (embedding.fingerprint, embedding.embedding_dim):
+        return
+    fingerprint, dimension = stamp
+    message = (
+        f"the base was made with {fingerprint!r} of dimension {dimension}, "
+        f"the model configured is {embedding.fingerprint!r} of dimension {embedding.embedding_dim}"
+    )
+    if dimension != embedding.embedding_dim or settings.embedding_check == "error":
+        raise EmbeddingMismatchError(message, hint="configure that model, or make all vectors anew with: ekr reindex")
+    logger.warning("%s", message)
+
+
+async def embed_chunks(embedding: EmbeddingService, chunks: Sequence[Chunk], progress: Progress) -> FloatVectors:
+    """The vector of each chunk's indexed text, shape (len(chunks), dim)."""
+    texts = [chunk.indexed_text for chunk in chunks]
+    if not texts:
+        return np.zeros((0, embedding.embedding_dim), dtype=np.float32)
+    size = len(texts) if len(texts) <= _AT_ONCE else _WINDOW
+    parts = []
+    for at in range(0, len(texts), size):
+        parts.append(await embedding.embed(texts[at : at + size], "document"))
+        failpoint("embed-batch")
+        progress(min(at + size, len(texts)), len(texts))
+    return np.concatenate(parts)
+
+
+class GraphVectors:
+    """Vectors of the texts of entities and relations, each made once however often a change is planned anew.
+
+    Args:
+        embedding: The model; None makes no vectors.
+    """
+
+    def __init__(self, embedding: EmbeddingService | None) -> None:
+        self._embedding = embedding
+        self.by_text: dict[str, FloatVector] = {}
+
+    async def embed(self, change: GraphChange) -> None:
+        """Makes the vectors that a change needs and that are not there yet.
+
+        Raises:
+            UpstreamError: The model failed.
+        """
+        missing = [text for text in change.texts if text not in self.by_text]
+        if missing and self._embedding is not None:
+            vectors = await self._embedding.embed(missing, "document")
+            self.by_text.update(zip(missing, vectors, strict=True))

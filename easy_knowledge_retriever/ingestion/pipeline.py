@@ -1,0 +1,235 @@
+"""One ingest, written once, top to bottom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
+from easy_knowledge_retriever.ingestion.committing import Version, commit_version
+from easy_knowledge_retriever.ingestion.deletion import delete_document
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks
+from easy_knowledge_retriever.ingestion.extracting import extract
+from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
+from easy_knowledge_retriever.ingestion.progress import Run, now
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.llm.base import EmbeddingService
+from easy_knowledge_retriever.operations.base import Extractor
+from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
+from easy_knowledge_retriever.operations.extraction_local import LocalNames
+from easy_knowledge_retriever.operations.merging import evidence_in
+from easy_knowledge_retriever.operations.references import DeclaredReferences
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.text.tokenizer import Tokenizer
+from easy_knowledge_retriever.types import (
+    Chunk,
+    DeletionResult,
+    DocRecord,
+    DocStatus,
+    Document,
+    IngestReport,
+)
+
+__all__ = ["Ingestion"]
+
+Load = Callable[[], Awaitable[Document]]
+Marker = tuple[str | None, bool]
+"""``split_by_character`` and ``split_by_character_only``."""
+
+
+class Ingestion:
+    """Takes documents into one base. One version becomes visible in one step; the one before serves until then.
+
+    Documents are read, cut, embedded and extracted side by side; what they change in the graph is committed one by one.
+
+    Args:
+        kb: The base, open.
+        settings: Those of the retriever.
+        embedding: Makes the vectors.
+        tokenizer: Counts tokens.
+        chunking_func: Cuts a document into chunks.
+        extractors: Find entities and relations at no cost.
+        llm_extractor: Finds them with a language model; each reply is kept before it is used.
+        observer: Is told what happens.
+    """
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        settings: Settings,
+        embedding: EmbeddingService,
+        *,
+        tokenizer: Tokenizer,
+        chunking_func: ChunkingFunction = chunking_by_token_size,
+        extractors: Sequence[Extractor] | None = None,
+        llm_extractor: Extractor | None = None,
+        observer: Observer = ignore,
+    ) -> None:
+        self._kb = kb
+        self._settings = settings
+        self._embedding = embedding
+        self._tokenizer = tokenizer
+        self._chunking_func = chunking_func
+        self._extractors = (DeclaredReferences(), LocalNames()) if extractors is None else tuple(extractors)
+        self._llm_extractor = llm_extractor
+        self._observer = observer
+        self._turn = asyncio.Lock()
+        self._room = asyncio.Semaphore(settings.max_parallel_insert)
+        self._documents: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def ingest_document(
+        self,
+        document: Document,
+        *,
+        split_by_character: str | None = None,
+        split_by_character_only: bool = False,
+        track_id: str = "",
+    ) -> IngestReport:
+        """Takes in a document that is parsed already.
+
+        Args:
+            document: Its digest is the version; a version that is there already is left as it is.
+            split_by_character: Given to the chunking function.
+            split_by_character_only: Given to the chunking function.
+            track_id: Kept with its status.
+
+        Raises:
+            IngestionError: A step failed; the version before, if any, is untouched.
+            EmbeddingMismatchError: The base holds vectors of another model; nothing was written.
+        """
+
+        async def load() -> Document:
+            return document
+
+        record = DocRecord(
+            document.id,
+            document.name,
+            DocStatus.PROCESSING,
+            document.collection,
+            pending_version=document.digest,
+            metadata=document.metadata,
+            track_id=track_id,
+        )
+        return await self._ingest(record, load, (split_by_character, split_by_character_only))
+
+    async def delete_document(self, document_id: str) -> DeletionResult:
+        """Takes a document away, see :func:`~easy_knowledge_retriever.ingestion.deletion.delete_document`.
+
+        Raises:
+            StorageError: The base could not be changed, and was not.
+        """
+        async with self._alone(document_id), self._turn:
+            return await delete_document(self._kb, document_id, self._settings, self._embedding)
+
+    def _alone(self, document_id: str) -> asyncio.Lock:
+        """The lock of one document: a second ingest of it waits, and then finds that all is done."""
+        return self._documents.setdefault(document_id, asyncio.Lock())
+
+    async def _ingest(self, record: DocRecord, load: Load, marker: Marker) -> IngestReport:
+        async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
+            self._observer(DocumentStarted(run.name))
+            await check_embedding(self._kb, self._embedding, self._settings)
+            standing = (await self._kb.status.get([record.id])).get(record.id)
+            if standing is not None and standing.version == record.pending_version:
+                return await self._unchanged(run, standing, record)
+            await run.begin(standing)
+            failpoint("record-written")
+
+            with run.stage("parse"):
+                document = await load()
+            with run.stage("chunk"):
+                chunks = await self._chunks(document, marker)
+                failpoint("chunked")
+            with run.stage("embed", len(chunks)) as progress:
+                vectors = await embed_chunks(self._embedding, chunks, progress)
+                failpoint("embed-done")
+            extractions = await extract(run, document, chunks, self._extractors, self._llm_extractor)
+            failpoint("extracted")
+            with run.stage("commit"):
+                version = Version(document, chunks, vectors, extractions)
+                await self._commit(version, _processed(run.record, document, chunks))
+            return _report(run, version)
+
+    async def _chunks(self, document: Document, marker: Marker) -> tuple[Chunk, ...]:
+        return await apply_chunking(
+            self._chunking_func,
+            document,
+            self._tokenizer,
+            split_by_character=marker[0],
+            split_by_character_only=marker[1],
+            chunk_token_size=self._settings.chunk_token_size,
+            chunk_overlap_token_size=self._settings.chunk_overlap_token_size,
+        )
+
+    async def _unchanged(self, run: Run, standing: DocRecord, wanted: DocRecord) -> IngestReport:
+        """The version is there already; an attempt at another one that failed since is forgotten."""
+        record = replace(standing, status=DocStatus.PROCESSED, pending_version="", stage="", error="", metadata=wanted.metadata)
+        if record != standing:
+            await self._kb.status.put([replace(record, updated_at=now())])
+        self._observer(DocumentFinished(run.name, standing.chunk_count, 0, 0, run.seconds, unchanged=True))
+        return IngestReport(
+            document_id=standing.id,
+            name=standing.name,
+            version=standing.version,
+            status=DocStatus.PROCESSED,
+            chunks=standing.chunk_count,
+            pages=standing.page_count,
+            unchanged=True,
+            track_id=wanted.track_id,
+        )
+
+    async def _commit(self, version: Version, record: DocRecord) -> None:
+        """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
+        vectors = GraphVectors(self._embedding)
+        change = await self._planned(version, vectors)
+        async with self._turn:
+            while not await commit_version(self._kb, change, version, record, vectors.by_text, self._embedding):
+                change = await self._planned(version, vectors)
+
+    async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
+        document = version.document
+        change = await plan_change(self._kb, document.id, document.name, version.extractions, self._settings)
+        await vectors.embed(change)
+        failpoint("planned")
+        return change
+
+
+def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -> DocRecord:
+    return replace(
+        record,
+        name=document.name,
+        collection=document.collection,
+        status=DocStatus.PROCESSED,
+        version=document.digest,
+        pending_version="",
+        chunk_count=len(chunks),
+        page_count=len(document.pages),
+        title=document.title,
+        metadata=document.metadata,
+        updated_at=now(),
+    )
+
+
+def _report(run: Run, version: Version) -> IngestReport:
+    document, evidence = version.document, evidence_in((extraction, "") for extraction in version.extractions)
+    entities, relations = len(evidence.entities), len(evidence.relations)
+    run.observer(DocumentFinished(run.name, len(version.chunks), entities, relations, run.seconds))
+    return IngestReport(
+        document_id=document.id,
+        name=document.name,
+        version=document.digest,
+        status=DocStatus.PROCESSED,
+        chunks=len(version.chunks),
+        entities=entities,
+        relations=relations,
+        pages=len(document.pages),
+        warnings=(*document.warnings, *run.warnings),
+        failed_chunks=tuple(run.failed_chunks),
+        timings=run.timings,
+        usage=run.usage,
+        track_id=run.record.track_id,
+        document=document,
+    )

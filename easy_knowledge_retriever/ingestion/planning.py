@@ -1,0 +1,228 @@
+"""What one document's change means for the graph: read, merged, and not yet written.
+
+A document is taken in, replaced or deleted by the same arithmetic: the mentions of its old version go, those of its new
+version come. What only gains mentions absorbs them; what loses some is merged again from the ledger. So the graph is always
+what it would be had the old version never been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
+from easy_knowledge_retriever.operations.indexing import has_vector
+from easy_knowledge_retriever.operations.merging import (
+    Evidence,
+    Limits,
+    absorb_entity,
+    absorb_relation,
+    evidence_in,
+    merged_entity,
+    merged_relation,
+)
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.types import Entity, Extraction, ExtractionSource, Relation, RelationKey
+
+__all__ = [
+    "GraphChange",
+    "Unembedded",
+    "generation_of",
+    "ledger_of",
+    "next_generation",
+    "note_unembedded",
+    "plan_change",
+    "unembedded_in",
+]
+
+_SOURCES: Final[tuple[str, ...]] = get_args(ExtractionSource)
+_GENERATION: Final = "generation"
+"""Row of the stamps that counts the commits: a plan holds only for the generation it was made in."""
+_UNEMBEDDED: Final = "unembedded"
+"""Row of the stamps that lists entities and relations whose vector is still to be made."""
+_READ_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """What a commit writes of the graph, planned in one generation of the base."""
+
+    generation: int
+    old_chunks: tuple[str, ...] = ()
+    """Chunks of the version that goes."""
+    old_extractions: tuple[str, ...] = ()
+    """Keys of its extractions."""
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    gone_entities: tuple[str, ...] = ()
+    gone_relations: tuple[RelationKey, ...] = ()
+    entity_texts: dict[str, str] = field(default_factory=dict)
+    """Entity key → text, where the vector in the base is that of another text or missing."""
+    relation_texts: dict[RelationKey, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that must be embedded before the commit, each text once."""
+        return list(dict.fromkeys((*self.entity_texts.values(), *self.relation_texts.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """Entities and relations whose vector is still to be made: no model could be asked when their text changed."""
+
+    entities: tuple[str, ...] = ()
+    relations: tuple[RelationKey, ...] = ()
+
+
+async def unembedded_in(kb: KnowledgeBase) -> Unembedded:
+    """What waits for its vector. The next commit makes up for it."""
+    row: Mapping[str, Any] = (await kb.stamps.get_many([_UNEMBEDDED])).get(_UNEMBEDDED, {})
+    return Unembedded(tuple(row.get("entities", ())), tuple(RelationKey(*pair) for pair in row.get("relations", ())))
+
+
+async def note_unembedded(kb: KnowledgeBase, waiting: Unembedded) -> None:
+    """Notes what waits for its vector, inside a transaction; no row if nothing does."""
+    if waiting.entities or waiting.relations:
+        relations = [list(pair) for pair in waiting.relations]
+        await kb.stamps.put_many({_UNEMBEDDED: {"entities": list(waiting.entities), "relations": relations}})
+    else:
+        await kb.stamps.delete_many([_UNEMBEDDED])
+
+
+async def generation_of(kb: KnowledgeBase) -> int:
+    """How many changes were committed to this base."""
+    row = (await kb.stamps.get_many([_GENERATION])).get(_GENERATION, {})
+    value = row.get("value", 0)
+    return value if isinstance(value, int) else 0
+
+
+async def next_generation(kb: KnowledgeBase, change: GraphChange) -> None:
+    """Counts the commit of a change, inside its transaction."""
+    await kb.stamps.put_many({_GENERATION: {"value": change.generation + 1}})
+
+
+async def ledger_of(kb: KnowledgeBase, chunk_ids: Sequence[str]) -> dict[str, Extraction]:
+    """The extractions of some chunks, by their keys."""
+    found: dict[str, Extraction] = {}
+    for at in range(0, len(chunk_ids), _READ_AT_ONCE):
+        keys = [extraction_key(chunk_id, source) for chunk_id in chunk_ids[at : at + _READ_AT_ONCE] for source in _SOURCES]
+        found |= await kb.extractions.get_many(keys)
+    return found
+
+
+async def plan_change(
+    kb: KnowledgeBase, document_id: str, name: str, extractions: Sequence[Extraction], settings: Settings
+) -> GraphChange:
+    """The change that puts ``extractions`` in the place of what the document says now.
+
+    Args:
+        kb: The base, at any state: the plan holds for the generation it reads.
+        document_id: The document.
+        name: Its name, as entities show it.
+        extractions: What its new version says; none if it is deleted.
+        settings: Hold the caps of what is shown.
+    """
+    async with kb.snapshot() as seen:
+        generation = await generation_of(seen)
+        unembedded = await unembedded_in(seen)
+        old_chunks = (await seen.manifests.get_many([document_id])).get(document_id, ())
+        old = await ledger_of(seen, old_chunks)
+        before = evidence_in((extraction, "") for extraction in old.values())
+        after = evidence_in((extraction, name) for extraction in extractions)
+        planner = _Planner(seen, settings, before, after)
+        await planner.read(frozenset(old_chunks), unembedded)
+    return planner.change(generation, old_chunks, tuple(old))
+
+
+class _Planner:
+    """Merges what a change touches."""
+
+    def __init__(self, kb: KnowledgeBase, settings: Settings, before: Evidence, after: Evidence) -> None:
+        self._kb = kb
+        self._settings = settings
+        self._before = before
+        self._after = after
+        self._entities: dict[str, Entity] = {}
+        self._relations: dict[RelationKey, Relation] = {}
+        self._waiting_entities: dict[str, Entity] = {}
+        self._waiting_relations: dict[RelationKey, Relation] = {}
+        self._others = Evidence({}, {})
+        """Mentions in other documents of what loses some in this one."""
+
+    async def read(self, old_chunks: Collection[str], unembedded: Unembedded) -> None:
+        """Reads what is touched or waits for its vector, and the ledger of what loses mentions but stays."""
+        graph, before = self._kb.graph, self._before
+        if unembedded.entities or unembedded.relations:
+            self._waiting_entities = await graph.entities(unembedded.entities)
+            self._waiting_relations = await graph.relations(unembedded.relations)
+        self._entities = await graph.entities([*before.entities.keys() | self._after.entities.keys()])
+        self._relations = await graph.relations([*before.relations.keys() | self._after.relations.keys()])
+        shared = [key for key, mentions in before.entities.items() if self._count(key) > len(mentions)]
+        if shared:
+            mentions = await graph.mentions_of(shared)
+            chunk_ids = {edge.chunk_id for edges in mentions.values() for edge in edges}
+            self._others = await self._evidence_in(sorted(chunk_ids.difference(old_chunks)))
+
+    def _count(self, key: str) -> int:
+        entity = self._entities.get(key)
+        return entity.mention_count if entity else 0
+
+    async def _evidence_in(self, chunk_ids: Sequence[str]) -> Evidence:
+        extractions = (await ledger_of(self._kb, chunk_ids)).values()
+        records = await self._kb.status.get(sorted({extraction.document_id for extraction in extractions}))
+        names = {document_id: record.name for document_id, record in records.items()}
+        return evidence_in((extraction, names.get(extraction.document_id, "")) for extraction in extractions)
+
+    def change(self, generation: int, old_chunks: tuple[str, ...], old_extractions: tuple[str, ...]) -> GraphChange:
+        """Everything touched, merged."""
+        entities, relations = self._merged_entities(), self._merged_relations()
+        gone_entities = self._before.entities.keys() - {entity.key for entity in entities}
+        gone_relations = self._before.relations.keys() - {relation.key for relation in relations}
+        return GraphChange(
+            generation=generation,
+            old_chunks=old_chunks,
+            old_extractions=old_extractions,
+            entities=tuple(entities),
+            relations=tuple(relations),
+            gone_entities=tuple(sorted(gone_entities)),
+            gone_relations=tuple(sorted(gone_relations)),
+            entity_texts=self._entity_texts(entities, gone_entities),
+            relation_texts=self._relation_texts(relations, gone_relations),
+        )
+
+    def _entity_texts(self, merged: Sequence[Entity], gone: Collection[str]) -> dict[str, str]:
+        known = {key: entity.indexed_text for key, entity in self._entities.items() if key not in self._waiting_entities}
+        wanted = {key: entity.indexed_text for key, entity in self._waiting_entities.items() if key not in gone}
+        wanted |= {entity.key: entity.indexed_text for entity in merged}
+        return {key: text for key, text in wanted.items() if known.get(key) != text}
+
+    def _relation_texts(self, merged: Sequence[Relation], gone: Collection[RelationKey]) -> dict[RelationKey, str]:
+        known = {
+            key: relation.indexed_text
+            for key, relation in self._relations.items()
+            if key not in self._waiting_relations and has_vector(relation)
+        }
+        wanted = {key: relation.indexed_text for key, relation in self._waiting_relations.items() if key not in gone}
+        wanted |= {relation.key: relation.indexed_text if has_vector(relation) else "" for relation in merged}
+        return {key: text for key, text in wanted.items() if text and known.get(key) != text}
+
+    def _merged_entities(self) -> list[Entity]:
+        limits, merged = Limits.of_entities(self._settings), []
+        for key in sorted(self._before.entities.keys() | self._after.entities.keys()):
+            gained = self._after.entities.get(key, [])
+            if key not in self._before.entities:
+                merged.append(absorb_entity(self._entities.get(key, Entity(key)), gained, limits))
+            elif evidence := [*self._others.entities.get(key, []), *gained]:
+                merged.append(merged_entity(key, evidence, limits))
+        return merged
+
+    def _merged_relations(self) -> list[Relation]:
+        limits, merged = Limits.of_relations(self._settings), []
+        for key in sorted(self._before.relations.keys() | self._after.relations.keys()):
+            gained = self._after.relations.get(key, [])
+            if key not in self._before.relations:
+                merged.append(absorb_relation(self._relations.get(key, Relation(key)), gained, limits))
+            elif evidence := [*self._others.relations.get(key, []), *gained]:
+                merged.append(merged_relation(key, evidence, limits))
+        return merged

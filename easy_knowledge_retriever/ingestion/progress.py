@@ -1,0 +1,124 @@
+"""What an ingest tells while it runs, and what it writes down when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from easy_knowledge_retriever.errors import EKRError, EmbeddingMismatchError, IngestionError, StorageError
+from easy_knowledge_retriever.events import (
+    DocumentFailed,
+    Observer,
+    StageFinished,
+    StageProgress,
+    StageStarted,
+)
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.operations.base import Progress
+from easy_knowledge_retriever.types import DocRecord, DocStatus, Usage
+
+__all__ = ["Run", "now"]
+
+
+def now() -> str:
+    """The time in UTC as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(slots=True)
+class Run:
+    """One ingest on its way: an async context that records in the status how it ends.
+
+    A failure becomes *failed* with its stage and cause and is raised as ``IngestionError``; a cancellation becomes
+    *interrupted* and stays one. The version before keeps being served in both cases.
+    """
+
+    kb: KnowledgeBase
+    observer: Observer
+    record: DocRecord
+    """As it stands while the ingest runs."""
+    stage_name: str = "start"
+    recorded: bool = False
+    """Whether the status says that the ingest runs."""
+    warnings: list[str] = field(default_factory=list)
+    failed_chunks: list[str] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def name(self) -> str:
+        """Name of the document."""
+        return self.record.name
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.perf_counter() - self.began
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Progress]:
+        """A step: timed, told to the observer, and blamed if it fails."""
+        self.stage_name = name
+        self.observer(StageStarted(self.name, name, total))
+        began = time.perf_counter()
+        yield lambda done, of: self.observer(StageProgress(self.name, name, done, of))
+        seconds = time.perf_counter() - began
+        self.timings[name] = self.timings.get(name, 0.0) + seconds
+        self.observer(StageFinished(self.name, name, seconds))
+
+    async def begin(self, standing: DocRecord | None) -> None:
+        """Records that the ingest runs, before any work is done. What the version before says of itself stays until then."""
+        if standing is not None:
+            asked = self.record
+            self.record = replace(
+                standing,
+                status=asked.status,
+                pending_version=asked.pending_version,
+                stage="",
+                error="",
+                track_id=asked.track_id,
+            )
+        started = now()
+        self.record = replace(self.record, created_at=self.record.created_at or started, updated_at=started)
+        await self.kb.status.put([self.record])
+        self.recorded = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            await self._record(DocStatus.INTERRUPTED, "cancelled", error)
+        elif isinstance(error, Exception) and not isinstance(error, EmbeddingMismatchError):
+            message = f"{type(error).__name__}: {error}"
+            await self._record(DocStatus.FAILED, message, error)
+            code = error.code if isinstance(error, EKRError) else "error"
+            self.observer(DocumentFailed(self.name, self.stage_name, code, message))
+            hint = error.hint if isinstance(error, EKRError) else ""
+            raise IngestionError(
+                f"{self.name!r} was not ingested: {self.stage_name} failed: {error}",
+                document=self.name,
+                stage=self.stage_name,
+                hint=hint,
+            ) from error
+
+    async def _record(self, status: DocStatus, message: str, error: BaseException) -> None:
+        """Writes how the ingest ended, unless the version was committed after all."""
+        if not self.recorded:
+            return
+        try:
+            standing = (await self.kb.status.get([self.record.id])).get(self.record.id)
+            if standing is not None and standing.status is DocStatus.PROCESSING:
+                ended = replace(standing, status=status, stage=self.stage_name, error=message, updated_at=now())
+                await self.kb.status.put([ended])
+        except StorageError as second:
+            error.add_note(f"the status could not be recorded either: {second}")

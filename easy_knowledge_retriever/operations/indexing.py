@@ -1,0 +1,91 @@
+"""Rows of the indexes, made from chunks, mentions and their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from easy_knowledge_retriever.operations.references import own_names
+from easy_knowledge_retriever.text.analyzer import analyze
+from easy_knowledge_retriever.text.folding import entity_key
+from easy_knowledge_retriever.text.language import guess_language
+from easy_knowledge_retriever.types import (
+    Chunk,
+    Extraction,
+    FloatVectors,
+    LexicalRecord,
+    MentionEdge,
+    Relation,
+    VectorRecord,
+)
+
+__all__ = ["ABOUT_HEADING", "ABOUT_TITLE", "DEFINED_HERE", "chunk_vectors", "has_vector", "lexical_records", "mention_edges"]
+
+ABOUT_HEADING: Final = 3.0
+"""Weight of a mention where the name is that of the nearest heading."""
+ABOUT_TITLE: Final = 2.0
+"""Where it is that of the document or of a heading further up."""
+DEFINED_HERE: Final = 2.0
+"""Where the chunk declares and describes it."""
+_NAMED: Final = 1.0
+
+
+def lexical_records(chunks: Sequence[Chunk], language: str | None = None) -> list[LexicalRecord]:
+    """The analysed terms of each chunk, heading and text apart.
+
+    Args:
+        chunks: Chunks of one document.
+        language: Its language; guessed from all of them if None.
+    """
+    if language is None:
+        language = guess_language("\n".join(chunk.text for chunk in chunks[:8]))
+    return [
+        LexicalRecord(
+            id=chunk.id,
+            fields={"heading": analyze(chunk.heading, language), "text": analyze(chunk.text, language)},
+            document_id=chunk.document_id,
+            collection=chunk.collection,
+        )
+        for chunk in chunks
+    ]
+
+
+def chunk_vectors(chunks: Sequence[Chunk], vectors: FloatVectors) -> list[VectorRecord]:
+    """A vector record a chunk. ``vectors`` has shape (len(chunks), dim)."""
+    return [
+        VectorRecord(chunk.id, vector, chunk.document_id, chunk.collection)
+        for chunk, vector in zip(chunks, vectors, strict=True)
+    ]
+
+
+def mention_edges(chunks: Sequence[Chunk], extractions: Iterable[Extraction]) -> list[MentionEdge]:
+    """One edge an entity and chunk, however often the chunk names it: heavier where the chunk is about the entity."""
+    by_id = {chunk.id: chunk for chunk in chunks}
+    about = {chunk.id: _about(chunk) for chunk in chunks}
+    edges: dict[tuple[str, str], MentionEdge] = {}
+    for extraction in extractions:
+        chunk = by_id[extraction.chunk_id]
+        for mention in extraction.entities:
+            key = entity_key(mention.name)
+            defined = DEFINED_HERE if extraction.source == "declared" and mention.description else _NAMED
+            weight = max(defined, about[chunk.id].get(key, _NAMED))
+            old = edges.get((key, chunk.id))
+            if old is None or weight > old.weight:
+                edges[key, chunk.id] = MentionEdge(
+                    key, chunk.id, chunk.document_id, chunk.collection, weight, extraction.source
+                )
+    return list(edges.values())
+
+
+def _about(chunk: Chunk) -> dict[str, float]:
+    """Keys of what the headings of a chunk name, with the weight of a mention there."""
+    weights: dict[str, float] = {}
+    for place, heading in enumerate(reversed(chunk.headings)):
+        for name in own_names(heading):
+            weights.setdefault(entity_key(name), ABOUT_TITLE if place else ABOUT_HEADING)
+    return weights
+
+
+def has_vector(relation: Relation) -> bool:
+    """Whether a relation is searched by meaning: two bare names have none beyond that of their entities."""
+    return bool(relation.keywords or relation.description)

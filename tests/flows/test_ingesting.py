@@ -1,0 +1,134 @@
+"""One document's way into a base, and out of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from easy_knowledge_retriever.errors import EmbeddingMismatchError, IngestionError, UpstreamError
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.types import DocStatus
+from tests.flows.ingesting_base import TEXTS, Described, document, empty_base, ingestion, written_out
+
+
+async def test_a_document_is_there_with_everything_derived_from_it() -> None:
+    kb = await empty_base()
+    report = await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]))
+
+    assert (report.status, report.chunks, report.unchanged, report.warnings) == (DocStatus.PROCESSED, 2, False, ())
+    record = (await kb.status.get([report.document_id]))[report.document_id]
+    assert (record.status, record.version, record.pending_version, record.chunk_count) == ("processed", report.version, "", 2)
+    entities = await kb.graph.entities(["verdel", "ostrania", "mount kell", "ida brandt", "marlow"])
+    assert sorted(entities) == ["ida brandt", "marlow", "mount kell", "ostrania", "verdel"]
+    assert len(entities["verdel"].chunk_ids) == 2
+    assert await kb.entity_vectors.count() == (await kb.graph.counts()).entities == report.entities
+    assert await kb.chunk_vectors.count() == 2
+    assert len(await kb.lexical.ids()) == 2
+
+
+async def test_the_same_version_again_does_nothing() -> None:
+    kb, embedding = await empty_base(), FakeEmbeddingService(16)
+    flow = ingestion(kb, embedding=embedding)
+    await flow.ingest_document(document("verdel", TEXTS["verdel"]))
+    calls, before = embedding.calls, await written_out(kb)
+
+    report = await flow.ingest_document(document("verdel", TEXTS["verdel"]))
+
+    assert report.unchanged
+    assert embedding.calls == calls
+    assert await written_out(kb) == before
+
+
+@pytest.mark.parametrize("order", [("verdel", "kell", "brandt"), ("brandt", "verdel", "kell"), ("kell", "brandt", "verdel")])
+async def test_the_order_of_documents_changes_nothing(order: tuple[str, ...]) -> None:
+    bases = []
+    for names in (sorted(order), order):
+        kb = await empty_base()
+        flow = ingestion(kb)
+        for name in names:
+            await flow.ingest_document(document(name, TEXTS[name]))
+        bases.append(await written_out(kb))
+    assert bases[0] == bases[1]
+
+
+async def test_deleted_is_as_never_seen() -> None:
+    kb, other = await empty_base(), await empty_base()
+    flow = ingestion(kb)
+    for name in ("verdel", "kell", "brandt"):
+        await flow.ingest_document(document(name, TEXTS[name]))
+    for name in ("verdel", "brandt"):
+        await ingestion(other).ingest_document(document(name, TEXTS[name]))
+
+    result = await flow.delete_document(document("kell", TEXTS["kell"]).id)
+
+    assert (result.status, result.status_code, result.file_path) == ("success", 200, "kell")
+    assert await written_out(kb) == await written_out(other)
+    assert (await flow.delete_document("doc-none")).status == "not_found"
+
+
+async def test_replaced_is_as_if_the_first_version_had_never_been() -> None:
+    kb, other = await empty_base(), await empty_base()
+    flow = ingestion(kb)
+    await flow.ingest_document(document("verdel", TEXTS["verdel"]))
+    await flow.ingest_document(document("kell", TEXTS["kell"]))
+    await flow.ingest_document(document("verdel", TEXTS["verdel, again"]))
+    await ingestion(other).ingest_document(document("kell", TEXTS["kell"]))
+    await ingestion(other).ingest_document(document("verdel", TEXTS["verdel, again"]))
+    assert await written_out(kb) == await written_out(other)
+
+
+async def test_all_deleted_leaves_nothing() -> None:
+    kb = await empty_base()
+    flow = ingestion(kb)
+    await flow.ingest_document(document("verdel", TEXTS["verdel"]))
+    await flow.delete_document(document("verdel", TEXTS["verdel"]).id)
+    left = {name: rows for name, rows in (await written_out(kb)).items() if rows}
+    assert left == {"stamps": {"embedding": {"fingerprint": "fake-bag-of-words/16", "dimension": 16}}}
+
+
+async def test_a_failed_replacement_leaves_the_version_before_whole() -> None:
+    kb = await empty_base()
+    await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]))
+    before = await written_out(kb)
+    broken = FakeEmbeddingService(16, faults={1: UpstreamError("the model is down")})
+
+    with pytest.raises(IngestionError) as caught:
+        await ingestion(kb, embedding=broken).ingest_document(document("verdel", TEXTS["verdel, again"]))
+
+    assert (caught.value.document, caught.value.stage) == ("verdel", "embed")
+    assert isinstance(caught.value.__cause__, UpstreamError)
+    after = await written_out(kb)
+    record = (await kb.status.page())[0]
+    assert (record.status, record.stage, record.error) == ("failed", "embed", "UpstreamError: the model is down")
+    assert record.version == before["status"][0]["version"]
+    assert {**after, "status": []} == {**before, "status": []}
+
+
+async def test_vectors_of_another_model_are_refused_before_anything_is_written() -> None:
+    kb = await empty_base()
+    await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]))
+    before = await written_out(kb)
+    with pytest.raises(EmbeddingMismatchError, match=r"dimension 16.*dimension 8"):
+        await ingestion(kb, embedding=FakeEmbeddingService(8)).ingest_document(document("kell", TEXTS["kell"]))
+    with pytest.raises(EmbeddingMismatchError):
+        await ingestion(kb, settings=Settings(embedding_check="warn"), embedding=FakeEmbeddingService(8)).ingest_document(
+            document("kell", TEXTS["kell"])
+        )
+    assert await written_out(kb) == before
+
+
+async def test_a_deletion_needs_no_model_and_the_next_ingest_makes_up_for_its_vectors() -> None:
+    kb, other = await empty_base(), await empty_base()
+    for name in ("verdel", "kell", "brandt"):
+        await ingestion(kb, extractors=[Described()]).ingest_document(document(name, TEXTS[name]))
+    for name in ("kell", "brandt"):
+        await ingestion(other, extractors=[Described()]).ingest_document(document(name, TEXTS[name]))
+    down = FakeEmbeddingService(16, faults={1: UpstreamError("the model is down")})
+
+    result = await ingestion(kb, embedding=down).delete_document(document("verdel", "").id)
+
+    assert result.status == "success"
+    assert (await written_out(kb))["stamps"]["unembedded"]["entities"]
+    for base in (kb, other):
+        await ingestion(base, extractors=[Described()]).ingest_document(document("unrelated", "Nothing is named here."))
+    assert await written_out(kb) == await written_out(other)
