@@ -1,0 +1,117 @@
+"""A knowledge base as one text: equal for equal bases, whatever order they were filled in and whatever backend holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import asdict
+from itertools import chain
+
+import numpy as np
+
+from easy_knowledge_retriever.kg import codecs
+from easy_knowledge_retriever.kg.base import JsonObject
+from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.text.analyzer import analyze
+from easy_knowledge_retriever.types import FloatVector
+
+__all__ = ["canonical_dump"]
+
+LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
+"""What tells one run from another and nothing of the base."""
+SEARCHES = 24
+"""How many BM25 searches stand for the postings, which no port shows."""
+
+Row = tuple[str, str, object]
+"""Role, key, value."""
+
+
+async def canonical_dump(base: KnowledgeBase) -> str:
+    """Every row of every role, one a line, in order; times, track ids and the two caches (replies, parses) are left out.
+
+    Postings are shown by what they answer: the document frequency of every term of the chunks, and some searches.
+    Vectors are rounded so coarsely that half precision makes no difference.
+
+    Args:
+        base: An open base; one snapshot of it is read.
+    """
+    async with base.snapshot() as view:
+        rows = [row async for row in _rows(view)]
+    lines = (json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(rows, key=lambda row: row[:2]))
+    return "".join(line + "\n" for line in lines)
+
+
+async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
+    tables = {
+        "documents": view.documents.storage,
+        "chunks": view.chunks.storage,
+        "extractions": view.extractions.storage,
+        "staged": view.staged.storage,
+        "stamps": view.stamps,
+    }
+    for role, table in tables.items():
+        async for key, value in table.scan():
+            yield role, key, _timeless(value)
+    for record in await view.status.page():
+        yield "status", record.id, _timeless(codecs.encode_record(record))
+    indexes = {
+        "chunk_vectors": view.chunk_vectors,
+        "entity_vectors": view.entity_vectors,
+        "relation_vectors": view.relation_vectors,
+    }
+    for role, index in indexes.items():
+        async for key, vector in _vectors(index):
+            yield role, key, _rounded(vector)
+    terms = {term async for _, chunk in view.chunks.scan() for term in analyze(chunk.indexed_text)}
+    async for row in _lexical(view.lexical, terms):
+        yield row
+    async for row in _graph(view.graph):
+        yield row
+
+
+def _timeless(value: JsonObject) -> Mapping[str, object]:
+    return {name: part for name, part in value.items() if name not in LEFT_OUT}
+
+
+async def _vectors(index: VectorStorage) -> AsyncIterator[tuple[str, FloatVector]]:
+    ids = await index.ids()
+    vectors = await index.vectors(ids)
+    assert await index.count() == len(ids) == len(vectors)
+    for key in ids:
+        yield key, vectors[key]
+
+
+def _rounded(vector: FloatVector) -> list[int]:
+    # The odd offset keeps round values, which the vectors of tests are full of, away from the edges of the steps.
+    steps = np.floor(vector.astype(np.float16).astype(np.float64) * 128 + 0.371)
+    return [int(step) for step in steps]
+
+
+async def _lexical(index: LexicalStorage, terms: Collection[str]) -> AsyncIterator[Row]:
+    ids = await index.ids()
+    assert await index.count() == len(ids)
+    for key in ids:
+        yield "lexical", key, None
+    frequencies = await index.document_frequencies(sorted(terms))
+    for term, count in frequencies.items():
+        yield "document_frequency", term, count
+    by_frequency = sorted(frequencies, key=lambda term: (frequencies[term], term))
+    for term in by_frequency[:: len(by_frequency) // SEARCHES + 1]:
+        hits = await index.search([term], len(ids))
+        yield "search", term, [[hit.id, round(hit.score, 3)] for hit in hits]
+
+
+async def _graph(graph: GraphStorage) -> AsyncIterator[Row]:
+    keys = await graph.keys()
+    entities, relations = await graph.entities(keys), await graph.relations(await graph.relation_keys())
+    mentions = list(chain.from_iterable((await graph.mentions_of(keys)).values()))
+    yield "graph", "counts", asdict(await graph.counts())
+    for key, entity in entities.items():
+        yield "entity", key, codecs.encode_entity(entity)
+    for relation_key, relation in relations.items():
+        yield "relation", relation_key.id, codecs.encode_relation(relation)
+    for mention in mentions:
+        yield "mention", json.dumps([mention.entity, mention.chunk_id]), asdict(mention)
