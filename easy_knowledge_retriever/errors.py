@@ -13,6 +13,7 @@
       UpstreamError               a model endpoint failed
         RateLimited               too many requests; ``retry_after`` seconds if told
         UpstreamTimeout           no answer in time
+        UpstreamUnavailable       no connection, or a fault on its side: another try may help
         UpstreamAuth              the key was refused
         ContextTooLong            the request is longer than the model allows
         BadResponse               the answer is not what the protocol promises
@@ -50,6 +51,7 @@ __all__ = [
     "UpstreamAuth",
     "UpstreamError",
     "UpstreamTimeout",
+    "UpstreamUnavailable",
     "WorkingDirLockedError",
 ]
 
@@ -177,6 +179,21 @@ class UpstreamTimeout(UpstreamError):
     """The endpoint did not answer in time."""
 
     code = "upstream_timeout"
+
+
+class UpstreamUnavailable(UpstreamError):
+    """The endpoint cannot be reached or has a fault of its own (5xx); another try may help.
+
+    Args:
+        message: What failed.
+        retry_after: Seconds to wait, where the endpoint says so.
+    """
+
+    code = "upstream_unavailable"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class UpstreamAuth(UpstreamError):

@@ -15,7 +15,7 @@ from tests.style.source import PACKAGE, ROOT, imports, modules, relative, tree
 
 IMPLEMENTATIONS = ("_impl", "llm.service", "reranker.openai")
 VENDORS = {
-    "openai": "llm|reranker",
+    "openai": "llm",
     "onnxruntime": "llm",
     "tokenizers": "llm",
     "onnx": "llm",
@@ -25,7 +25,9 @@ VENDORS = {
     "nano_vectordb": "kg",
     "networkx": "kg",
     "rank_bm25": "kg",
-    "tenacity": "llm|reranker",
+    "tenacity": "endpoints",
+    "httpx": "endpoints",
+    "httpx2": "endpoints",
     "typer": "cli",
     "rich": "cli",
 }
