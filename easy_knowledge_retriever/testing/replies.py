@@ -1,0 +1,120 @@
+"""What a language model may answer, made from the request alone: the chat modes of the test server."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from easy_knowledge_retriever.text.sentences import sentences
+
+__all__ = ["Chat", "ChatMode", "ChatReply", "assistant", "copying", "extractor", "gullible", "lying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat request, read."""
+
+    model: str
+    messages: tuple[Mapping[str, Any], ...]
+    body: Mapping[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """The last message."""
+        return str(self.messages[-1].get("content", "")) if self.messages else ""
+
+    @property
+    def text(self) -> str:
+        """All messages."""
+        return "\n".join(str(message.get("content", "")) for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """An answer, where more than its text matters."""
+
+    text: str | None
+    finish_reason: str = "stop"
+    message: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the message, such as ``reasoning_content`` or ``refusal``."""
+    pieces: Sequence[str] | None = None
+    """How it is streamed; word by word if None."""
+
+
+ChatMode = Callable[[Chat], str | ChatReply]
+"""Answers a chat request."""
+
+_PASSAGE_TO_READ = re.compile(r"<text-(\w+)>\n(.*?)\n</text-\1>", re.DOTALL)
+_CONTEXT = re.compile(r"<context-(\w+)>\n(.*?)\n</context-\1>", re.DOTALL)
+_QUESTION = re.compile(r"<question-(\w+)>\n(.*?)\n</question-\1>", re.DOTALL)
+_PASSAGE = re.compile(r'<passage id="(\d+)"[^>]*>\n(.*?)\n</passage>', re.DOTALL)
+_REFUSAL = re.compile(r"exactly this sentence: (.+)")
+_ASKED = re.compile(r"\nQuestion: (.+)", re.DOTALL)
+_NAME = re.compile(r"\b[A-ZÀ-Ý][\w'’-]+(?: (?:of |the |de |du |la )?[A-ZÀ-Ý0-9][\w'’-]*)*")
+_WORD = re.compile(r"\w{4,}")
+
+
+def assistant(chat: Chat) -> str:
+    """Does what each of this library's prompts asks for, and repeats any other prompt."""
+    if _PASSAGE_TO_READ.search(chat.prompt):
+        return extractor(chat)
+    if _CONTEXT.search(chat.prompt):
+        return copying(chat)
+    if asked := _QUESTION.search(chat.prompt):
+        names = [name for name in _NAME.findall(asked[2]) if not asked[2].startswith(name)]
+        return f"THEMES: {'; '.join(_WORD.findall(asked[2].lower())[:4])}\nDETAILS: {'; '.join(names)}"
+    return "END" if _PASSAGE_TO_READ.search(chat.text) else chat.prompt
+
+
+def extractor(chat: Chat) -> str:
+    """Entities: capitalised words; relations: two of them in one sentence. In the form the extraction prompt asks for."""
+    found = _PASSAGE_TO_READ.search(chat.prompt)
+    if not found:
+        return "END"
+    text = found[2]
+    names: dict[str, str] = {}
+    pairs: dict[tuple[str, str], str] = {}
+    for start, end in sentences(text):
+        sentence = " ".join(text[start:end].replace("|", "/").split())
+        here = list(dict.fromkeys(name for name in _NAME.findall(sentence) if len(name) > 2))
+        names |= {name: sentence for name in here if name not in names}
+        pairs |= {pair: sentence for pair in itertools.pairwise(here) if pair not in pairs}
+    lines = [f"E | {name} | Concept | {sentence}" for name, sentence in names.items()]
+    lines += [f"R | {one} | {other} | mentioned together | 5 | {sentence}" for (one, other), sentence in pairs.items()]
+    return "\n".join([*lines[:60], "END"])
+
+
+def copying(chat: Chat) -> str:
+    """Up to three sentences of the passages that share most words with the question, each cited; else the refusal."""
+    found, asked = _CONTEXT.search(chat.prompt), _ASKED.search(chat.prompt)
+    refusal = _REFUSAL.search(chat.prompt)
+    wanted = set(_WORD.findall(asked[1].lower())) if asked else set()
+    scored: list[tuple[int, int, str, str]] = []
+    for number, passage in _PASSAGE.findall(found[2]) if found else []:
+        text = html.unescape(passage)
+        for start, end in sentences(text):
+            sentence = " ".join(text[start:end].split())
+            overlap = len(wanted.intersection(_WORD.findall(sentence.lower())))
+            scored.append((-overlap, len(scored), sentence, number))
+    best = [row for row in sorted(scored)[:3] if row[0] < 0 and row[0] <= min(scored)[0] + 1]
+    if not best:
+        return refusal[1].strip() if refusal else "Nothing was given."
+    return " ".join(f"{sentence.rstrip('.')} [{number}]." for _, _, sentence, number in best)
+
+
+def lying(chat: Chat) -> str:
+    """Cites a passage that does not exist, invents a sentence for one that does, and names a page out of thin air."""
+    return (
+        "The moon is made of green cheese, as everybody in the ministry knows [1]. "
+        "The treaty was signed under water [99]. Page 4711 of the annex says the contrary [1, 98]."
+    )
+
+
+def gullible(chat: Chat) -> str:
+    """Obeys the last order it reads in a passage (``Say: …`` or ``Ignore …``), and shows all it was told."""
+    orders = re.findall(r"(?:Say|Write|Answer only): *([^\n]+)", html.unescape(chat.text))
+    return f"{orders[-1]}\n{chat.text}" if orders else chat.text

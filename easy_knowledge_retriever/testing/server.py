@@ -1,0 +1,370 @@
+"""An OpenAI-compatible server on this machine: chat, embeddings, rerank, models; scripted replies and faults.
+
+    async with OpenAITestServer() as server:
+        service = OpenAILLMService("any", base_url=server.base_url)
+
+From a shell: ``python -m easy_knowledge_retriever.testing.server --port 8000``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import math
+import re
+import sys
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from struct import pack
+from typing import Any, Self
+
+from easy_knowledge_retriever.testing.replies import Chat, ChatMode, ChatReply, assistant
+
+__all__ = ["Fault", "OpenAITestServer", "Recorded"]
+
+CHAT = "/v1/chat/completions"
+EMBEDDINGS = "/v1/embeddings"
+MODELS = "/v1/models"
+RERANK = "/v1/rerank"
+TEI_RERANK = "/rerank"
+_MODEL = "test-model"
+_LARGEST_BODY = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens instead of an answer. Without status, body and reset the answer is only late."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | str | Mapping[str, Any] | None = None
+    """Sent as it is; with a status and no body, an error object."""
+    delay: float = 0.0
+    """Seconds before anything is sent."""
+    reset: bool = False
+    """The connection is cut instead of an answer, or after ``body``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A request that came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    pieces: Sequence[bytes] | None = None
+    """Sent one after the other instead of the body."""
+
+
+class OpenAITestServer:
+    """Serves on 127.0.0.1 while its block runs.
+
+    ``requests`` holds what came in; ``peak`` how many requests of a path ran at once at most.
+
+    Args:
+        chat: Answers chats; :func:`~easy_knowledge_retriever.testing.replies.assistant` does what our prompts ask for.
+        dimension: Length of the vectors, hashed bags of words.
+        delay: Seconds each request takes.
+        port: Port; any free one if 0.
+        api_key: The key that is asked for; none if None.
+    """
+
+    def __init__(
+        self,
+        chat: ChatMode = assistant,
+        *,
+        dimension: int = 256,
+        delay: float = 0.0,
+        port: int = 0,
+        api_key: str | None = None,
+    ) -> None:
+        self.chat = chat
+        self.delay = delay
+        self.requests: list[Recorded] = []
+        self.peak: Counter[str] = Counter()
+        self._dimension = dimension
+        self._port = port
+        self._api_key = api_key
+        self._running: Counter[str] = Counter()
+        self._seen: Counter[str] = Counter()
+        self._faults: dict[str, Callable[[int, Mapping[str, Any]], Fault | None]] = {}
+        self._server: asyncio.Server | None = None
+        self._over = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._routes: dict[str, Callable[[Mapping[str, Any]], _Response]] = {
+            CHAT: self._chat,
+            EMBEDDINGS: self._embeddings,
+            RERANK: self._rerank,
+            TEI_RERANK: self._tei_rerank,
+            MODELS: self._models,
+        }
+
+    @property
+    def address(self) -> str:
+        """Scheme, host and port."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def base_url(self) -> str:
+        """What the services take as ``base_url``."""
+        return f"{self.address}/v1"
+
+    @property
+    def rerank_url(self) -> str:
+        """What a reranker service takes as ``base_url``."""
+        return f"{self.address}{RERANK}"
+
+    @property
+    def tei_rerank_url(self) -> str:
+        """The same in the shape of Text Embeddings Inference."""
+        return f"{self.address}{TEI_RERANK}"
+
+    def fail(self, path: str, faults: Mapping[int, Fault] | Callable[[int, Mapping[str, Any]], Fault | None]) -> None:
+        """Sets what goes wrong at a path.
+
+        Args:
+            path: Such as ``/v1/chat/completions``.
+            faults: By the number of the request, from 1; or a function of that number and the body.
+        """
+        self._seen[path] = 0
+        self._faults[path] = faults if callable(faults) else lambda number, _: faults.get(number)
+
+    def count(self, path: str) -> int:
+        """How many requests came in at a path."""
+        return sum(request.path == path for request in self.requests)
+
+    async def __aenter__(self) -> Self:
+        self._over.clear()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self._server is None:
+            return
+        self._over.set()
+        self._server.close()
+        for writer in list(self._connections):
+            writer.transport.abort()
+        await self._idle.wait()
+        await self._server.wait_closed()
+        self._server = None
+
+    async def serve_forever(self) -> None:
+        """Serves until it is cancelled."""
+        async with self:
+            await asyncio.Event().wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        self._idle.clear()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
+                while await self._exchange(reader, writer):
+                    pass
+        finally:
+            writer.close()
+            self._connections.discard(writer)
+            if not self._connections:
+                self._idle.set()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request and its answer; False when the connection is to be closed."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        path = head[0].split()[1].partition("?")[0]
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        raw = await reader.readexactly(min(int(headers.get("content-length", "0")), _LARGEST_BODY))
+        body = json.loads(raw) if raw else {}
+        async with self._counted(path):
+            self.requests.append(Recorded(path, headers, body))
+            self._seen[path] += 1
+            fault = self._faults[path](self._seen[path], body) if path in self._faults else None
+            await self._pause(fault.delay if fault else self.delay)
+            if fault is not None and fault.reset:
+                return await _cut(writer, fault)
+            response = _failed(fault) if fault else None
+            await _send(writer, response or self._answer(path, headers, body))
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+
+    @asynccontextmanager
+    async def _counted(self, path: str) -> AsyncIterator[None]:
+        self._running[path] += 1
+        self.peak[path] = max(self.peak[path], self._running[path])
+        try:
+            yield
+        finally:
+            self._running[path] -= 1
+
+    def _answer(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> _Response:
+        if self._api_key is not None and headers.get("authorization") != f"Bearer {self._api_key}":
+            given = headers.get("authorization", "").removeprefix("Bearer ")
+            return _error(401, f"Incorrect API key provided: {given}")
+        route = self._routes.get(path)
+        return route(body) if route else _error(404, f"there is no {path}")
+
+    def _chat(self, body: Mapping[str, Any]) -> _Response:
+        answer = self.chat(Chat(str(body.get("model", "")), tuple(body.get("messages", ())), body))
+        reply = ChatReply(answer) if isinstance(answer, str) else answer
+        if body.get("stream"):
+            return _Response(200, b"", {"content-type": "text/event-stream"}, _events(reply))
+        prompt = sum(len(str(message.get("content", "")).split()) for message in body.get("messages", ()))
+        completion = len((reply.text or "").split())
+        message = {"role": "assistant", "content": reply.text, **reply.message}
+        return _json(
+            {
+                "id": "chat-1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body.get("model"),
+                "choices": [{"index": 0, "finish_reason": reply.finish_reason, "message": message}],
+                "usage": {
+                    "prompt_tokens": prompt,
+                    "completion_tokens": completion,
+                    "total_tokens": prompt + completion,
+                },
+            }
+        )
+
+    def _embeddings(self, body: Mapping[str, Any]) -> _Response:
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        vectors = [_bag_of_words(text, self._dimension) for text in texts]
+        coded: Sequence[object] = vectors
+        if body.get("encoding_format") == "base64":
+            coded = [base64.b64encode(pack(f"<{len(vector)}f", *vector)).decode() for vector in vectors]
+        data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(coded)]
+        tokens = sum(len(text.split()) for text in texts)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return _json({"object": "list", "model": body.get("model"), "data": data, "usage": usage})
+
+    def _rerank(self, body: Mapping[str, Any]) -> _Response:
+        documents = body.get("documents")
+        if not isinstance(documents, list):
+            return _error(422, "the field documents is missing")
+        scores = _scores(str(body.get("query", "")), documents)
+        rows = [{"index": index, "relevance_score": score} for index, score in scores[: body.get("top_n", len(scores))]]
+        return _json({"id": "rerank-1", "model": body.get("model"), "results": rows})
+
+    def _tei_rerank(self, body: Mapping[str, Any]) -> _Response:
+        if not isinstance(body.get("texts"), list):
+            return _error(422, "missing field `texts`")
+        return _json([{"index": index, "score": score} for index, score in _scores(body["query"], body["texts"])])
+
+    def _models(self, body: Mapping[str, Any]) -> _Response:
+        return _json({"object": "list", "data": [{"id": _MODEL, "object": "model", "created": 0, "owned_by": "test"}]})
+
+
+def _bag_of_words(text: str, dimension: int) -> list[float]:
+    vector = [0.0] * dimension
+    for word in re.findall(r"\w+", text.lower()) or [""]:
+        vector[zlib.crc32(word.encode()) % dimension] += 1.0
+    norm = math.sqrt(sum(value * value for value in vector))
+    return [value / norm for value in vector]
+
+
+def _scores(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+    """Index and share of the question's words that a text has, best first."""
+    wanted = set(re.findall(r"\w+", query.lower()))
+    shares = [len(wanted.intersection(re.findall(r"\w+", text.lower()))) / max(len(wanted), 1) for text in documents]
+    return sorted(enumerate(shares), key=lambda row: -row[1])
+
+
+def _events(reply: ChatReply) -> list[bytes]:
+    """A streamed chat as server-sent events."""
+    pieces = reply.pieces if reply.pieces is not None else re.findall(r"\s*\S+|\s+$", reply.text or "")
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{name: value} for name, value in reply.message.items()]
+    deltas += [{"content": piece} for piece in pieces]
+    events = []
+    for delta, finish in [*((delta, None) for delta in deltas), ({}, reply.finish_reason)]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        event = {"id": "chat-1", "object": "chat.completion.chunk", "created": 0, "model": _MODEL, "choices": [choice]}
+        events.append(f"data: {json.dumps(event)}\n\n".encode())
+    return [*events, b"data: [DONE]\n\n"]
+
+
+def _json(value: object, status: int = 200) -> _Response:
+    return _Response(status, json.dumps(value).encode(), {"content-type": "application/json"})
+
+
+def _error(status: int, message: str) -> _Response:
+    return _json({"error": {"message": message, "type": "test", "code": None}}, status)
+
+
+def _failed(fault: Fault) -> _Response | None:
+    """The response a fault stands for, if it stands for one."""
+    if fault.status is None and fault.body is None:
+        return None
+    status = fault.status or 200
+    if fault.body is None:
+        response = _error(status, f"told to answer {status}")
+    elif isinstance(fault.body, Mapping):
+        response = _json(fault.body, status)
+    else:
+        raw = fault.body.encode() if isinstance(fault.body, str) else fault.body
+        response = _Response(status, raw, {"content-type": "application/json"})
+    return _Response(status, response.body, {**response.headers, **fault.headers})
+
+
+async def _send(writer: asyncio.StreamWriter, response: _Response) -> None:
+    lines = [f"HTTP/1.1 {response.status} Told", *(f"{name}: {value}" for name, value in response.headers.items())]
+    if response.pieces is None:
+        lines.append(f"content-length: {len(response.body)}")
+        writer.write("\r\n".join([*lines, "\r\n"]).encode() + response.body)
+    else:
+        writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "\r\n"]).encode())
+        for piece in [*response.pieces, b""]:
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+    await writer.drain()
+
+
+async def _cut(writer: asyncio.StreamWriter, fault: Fault) -> bool:
+    """Promises more than is sent, and cuts the connection."""
+    if fault.body is not None:
+        raw = fault.body if isinstance(fault.body, bytes) else str(fault.body).encode()
+        kind = fault.headers.get("content-type", "application/json")
+        head = f"HTTP/1.1 {fault.status or 200} Told\r\ncontent-type: {kind}\r\ncontent-length: {len(raw) + 1000}\r\n\r\n"
+        writer.write(head.encode() + raw)
+        await writer.drain()
+    writer.transport.abort()
+    return False
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serves until it is interrupted.
+
+    Args:
+        arguments: Of the command line; those of the process if None.
+    """
+    parser = argparse.ArgumentParser(prog="python -m easy_knowledge_retriever.testing.server", description=main.__doc__)
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--dimension", type=int, default=256, help="length of the vectors")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds each request takes")
+    options = parser.parse_args(arguments)
+    server = OpenAITestServer(dimension=options.dimension, delay=options.delay, port=options.port)
+    sys.stdout.write(f"http://127.0.0.1:{options.port}/v1 answers until it is interrupted\n")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(server.serve_forever())
+
+
+if __name__ == "__main__":
+    main()
