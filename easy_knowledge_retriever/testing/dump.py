@@ -25,6 +25,9 @@ LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 SEARCHES = 24
 """How many BM25 searches stand for the postings, which no port shows."""
 
+NOTHING = 1e-6
+"""A component smaller than this is none: half precision may lose it."""
+
 Row = tuple[str, str, object]
 """Role, key, value."""
 
@@ -33,7 +36,7 @@ async def canonical_dump(base: KnowledgeBase) -> str:
     """Every row of every role, one a line, in order; times, track ids and the two caches (replies, parses) are left out.
 
     Postings are shown by what they answer: the document frequency of every term of the chunks, and some searches.
-    Vectors are rounded so coarsely that half precision makes no difference.
+    A vector is shown by the signs of its components, which are the same in whatever precision it is kept.
 
     Args:
         base: An open base; one snapshot of it is read.
@@ -64,7 +67,7 @@ async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
     }
     for role, index in indexes.items():
         async for key, vector in _vectors(index):
-            yield role, key, _rounded(vector)
+            yield role, key, _signs(vector)
     terms = {term async for _, chunk in view.chunks.scan() for term in analyze(chunk.indexed_text)}
     async for row in _lexical(view.lexical, terms):
         yield row
@@ -84,10 +87,8 @@ async def _vectors(index: VectorStorage) -> AsyncIterator[tuple[str, FloatVector
         yield key, vectors[key]
 
 
-def _rounded(vector: FloatVector) -> list[int]:
-    # The odd offset keeps round values, which the vectors of tests are full of, away from the edges of the steps.
-    steps = np.floor(vector.astype(np.float16).astype(np.float64) * 128 + 0.371)
-    return [int(step) for step in steps]
+def _signs(vector: FloatVector) -> str:
+    return "".join("0+-"[int(sign)] for sign in np.sign(np.where(np.abs(vector) < NOTHING, 0, vector)))
 
 
 async def _lexical(index: LexicalStorage, terms: Collection[str]) -> AsyncIterator[Row]:

@@ -96,7 +96,7 @@ async def test_every_difference_shows(part: str) -> None:
             chunk = (await base.chunks.get_many(["a-0"]))["a-0"]
             await base.chunks.put_many({"a-0": replace(chunk, headings=("Title",))})
         case "vector":
-            await base.chunk_vectors.put_many([VectorRecord("a-0", np.arange(8, 0, -1, dtype=np.float32), "a")])
+            await base.chunk_vectors.put_many([VectorRecord("a-0", np.array([1, 2, 0, 4, 5, 6, 7, -8], dtype=np.float32), "a")])
         case "terms":
             await base.lexical.put_many([LexicalRecord("a-0", {"text": ("cat",)}, "a")])
         case "entity":
@@ -122,3 +122,9 @@ async def test_half_precision_makes_no_difference() -> None:
     halves = vectors.astype(np.float16).astype(np.float32)
     await other.chunk_vectors.put_many([VectorRecord(f"{n}", row) for n, row in enumerate(halves)])
     assert await canonical_dump(one) == await canonical_dump(other)
+
+
+async def test_a_vector_is_shown_by_its_signs() -> None:
+    base = await _base()
+    await base.entity_vectors.put_many([VectorRecord("e", np.array([3, 0, -4, 1e-9], dtype=np.float32))])
+    assert '["entity_vectors","e","+0-0"]' in await canonical_dump(base)
