@@ -318,8 +318,8 @@ class OpenAIEmbeddingService(EmbeddingService):
     def __init__(
         self,
         model: str,
-        base_url: str | None,
-        api_key: ApiKey | None,
+        base_url: str | None = None,
+        api_key: ApiKey | None = None,
         embedding_dim: int = 1536,
         batch_num: int | None = None,
         max_async: int | None = None,

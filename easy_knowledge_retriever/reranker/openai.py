@@ -50,7 +50,7 @@ class OpenAIRerankerService(RerankerService):
         self,
         model: str,
         base_url: str,
-        api_key: str | None,
+        api_key: str | None = None,
         *,
         style: Style = "auto",
         batch_num: int = _BATCH,
