@@ -5,12 +5,15 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from easy_knowledge_retriever.operations.budget import CountTokens, TokenBudget, cut_chunk, longest_prefix
 from easy_knowledge_retriever.types import Chunk, Context, Entity, GraphFacts, Passage, Relation
 
-__all__ = ["BUDGET_TOO_SMALL", "PASSAGE_CUT", "FittedContext", "write_context"]
+__all__ = ["BUDGET_TOO_SMALL", "PASSAGE_CUT", "FittedContext", "entity_data", "relation_data", "write_context"]
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 PASSAGE_CUT = "passage_cut"
 """Named in ``degraded`` when the best passage was longer than the budget and only its head is shown."""
@@ -119,8 +122,8 @@ def _pages(chunk: Chunk) -> str:
 def _raw_data(facts: GraphFacts, passages: Sequence[Passage], created: Mapping[str, str]) -> dict[str, Any]:
     numbers = {passage.chunk.id: str(passage.number) for passage in passages}
     return {
-        "entities": [_entity_data(entity, numbers, created) for entity in facts.entities],
-        "relationships": [_relation_data(relation, numbers, created) for relation in facts.relations],
+        "entities": [entity_data(entity, numbers, created) for entity in facts.entities],
+        "relationships": [relation_data(relation, numbers, created) for relation in facts.relations],
         "chunks": [_chunk_data(passage) for passage in passages],
         "references": [_reference_data(passage) for passage in passages],
     }
@@ -137,7 +140,14 @@ def _provenance(
     }
 
 
-def _entity_data(entity: Entity, numbers: Mapping[str, str], created: Mapping[str, str]) -> dict[str, Any]:
+def entity_data(entity: Entity, numbers: Mapping[str, str] = _NONE, created: Mapping[str, str] = _NONE) -> dict[str, Any]:
+    """An entity as plain data.
+
+    Args:
+        entity: The entity.
+        numbers: Passage number by chunk id, for ``reference_id``.
+        created: When each document was created, by name.
+    """
     return {
         "entity_name": entity.name,
         "entity_type": entity.type,
@@ -146,7 +156,8 @@ def _entity_data(entity: Entity, numbers: Mapping[str, str], created: Mapping[st
     }
 
 
-def _relation_data(relation: Relation, numbers: Mapping[str, str], created: Mapping[str, str]) -> dict[str, Any]:
+def relation_data(relation: Relation, numbers: Mapping[str, str] = _NONE, created: Mapping[str, str] = _NONE) -> dict[str, Any]:
+    """A relation as plain data, with the arguments of :func:`entity_data`."""
     return {
         "src_id": relation.first_name,
         "tgt_id": relation.second_name,

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from easy_knowledge_retriever.errors import ConfigError
 
-__all__ = ["TiktokenTokenizer", "Tokenizer", "token_offsets"]
+__all__ = ["TiktokenTokenizer", "Tokenizer", "token_counter", "token_offsets"]
 
 _RANKS = Path(__file__).parent / "data" / "o200k_base" / "o200k_base.tiktoken.gz"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -105,6 +105,13 @@ class TiktokenTokenizer:
             first_bytes = (encoded & 0xC0) != 0x80
             starts = (np.cumsum(first_bytes) - 1)[starts]
         return [int(start) for start in starts]
+
+
+def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
+    """What counts the tokens of a text."""
+    if isinstance(tokenizer, TiktokenTokenizer):
+        return tokenizer.count
+    return lambda text: len(tokenizer.encode(text))
 
 
 def token_offsets(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -1,0 +1,430 @@
+"""EasyKnowledgeRetriever: wiring, lifecycle and the calls of the public interface. No algorithm lives here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from easy_knowledge_retriever.aio import map_bounded
+from easy_knowledge_retriever.errors import ConfigError, NotFound, StorageNotOpenError
+from easy_knowledge_retriever.events import Observer, ignore
+from easy_knowledge_retriever.ingestion.pipeline import Ingestion
+from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
+from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.models import EmbeddingChoice, LLMChoice, RerankerChoice, choose_models
+from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
+from easy_knowledge_retriever.operations.context import entity_data, relation_data
+from easy_knowledge_retriever.operations.inserting import inserted_documents
+from easy_knowledge_retriever.query import QueryParam, QueryResult
+from easy_knowledge_retriever.retrieval.base import Retrieval
+from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
+from easy_knowledge_retriever.settings import Settings, check_slug
+from easy_knowledge_retriever.storages import StorageChoice, open_description
+from easy_knowledge_retriever.sync import SyncRetriever
+from easy_knowledge_retriever.text.folding import entity_key
+from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, Tokenizer, token_counter
+from easy_knowledge_retriever.types import (
+    Context,
+    DeletionResult,
+    DocRecord,
+    DocStatus,
+    Document,
+    IngestReport,
+    Metadata,
+    RelationKey,
+)
+
+__all__ = ["EasyKnowledgeRetriever", "KnowledgeGraph"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
+
+_DEFAULT = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeGraph:
+    """A part of the graph as plain data, for drawing."""
+
+    nodes: tuple[Mapping[str, Any], ...]
+    edges: tuple[Mapping[str, Any], ...]
+    is_truncated: bool
+
+
+class EasyKnowledgeRetriever:
+    """A knowledge base: documents in, answers with page-exact citations out.
+
+    With no argument it runs on one SQLite file and a local embedding model, needs no key and no network, and answers
+    with the sentences of the documents. Use it with ``async with``, or call :meth:`initialize_storages` and
+    :meth:`finalize_storages`. One retriever belongs to the event loop that opened it.
+
+    Args:
+        working_dir: Folder of the local store; two retrievers with two folders never meet.
+        kv_storage: A storage, a callable that gives one, a class name, or None for the SQLite file.
+        vector_storage: The same for vectors.
+        graph_storage: The same for the graph.
+        doc_status_storage: The same for the document status.
+        lexical_storage: The same for the BM25 index; it follows ``kv_storage`` if not given.
+        workspace: Separates bases in one backend; letters, digits, ``-`` and ``_``.
+        top_k: Entities and relations a graph search gives.
+        chunk_top_k: Passages kept after the rerank.
+        max_entity_tokens: Tokens of entities in a context.
+        max_relation_tokens: Tokens of relations in a context.
+        max_total_tokens: Tokens of a context.
+        cosine_better_than_threshold: Floor of vector search.
+        related_chunk_number: Chunks pulled per entity or relation.
+        kg_chunk_pick_method: ``VECTOR`` or ``WEIGHT``: how these are chosen.
+        entity_extract_max_gleaning: Extra extraction rounds a chunk.
+        chunk_token_size: Tokens of a chunk.
+        chunk_overlap_token_size: Tokens two chunks share.
+        tokenizer: Counts tokens; by default that of ``tiktoken_model_name``, which works offline.
+        tiktoken_model_name: Model whose tokens are counted.
+        chunking_func: Cuts a text; sync or async. The default keeps headings and pages.
+        embedding_service: None means the local model.
+        llm_service: None means local extraction and extractive answers.
+        reranker_service: None means no rerank.
+        enable_llm_cache: Keeps replies of the model; a saving only.
+        enable_llm_cache_for_entity_extract: The same for extraction.
+        max_parallel_insert: Documents ingested at once.
+        max_graph_nodes: Cap of sub-graph reads.
+        max_source_ids_per_entity: Chunk ids shown per entity; all mentions are kept.
+        max_source_ids_per_relation: The same per relation.
+        source_ids_limit_method: ``KEEP`` shows the first in order of id, ``FIFO`` the last.
+        max_file_paths: Document names shown per entity or relation.
+        file_path_more_placeholder: Stands for those left out.
+        language: Language of descriptions a model writes; ``auto`` is that of the document.
+        entity_types: What a model is asked to look for.
+        observer: Is given progress events; must return at once.
+        durability: ``full``, or ``relaxed``: a power cut may take the last commits.
+        lock_timeout: Seconds to wait for another writer.
+        embedding_check: ``error`` or ``warn`` when the store was made with another model of the same dimension.
+        cosine_threshold: Another name for ``cosine_better_than_threshold``.
+        log_level: No effect; use :mod:`logging`.
+        log_file_path: No effect; use :mod:`logging`.
+
+    Raises:
+        ConfigError: An argument cannot be used.
+    """
+
+    def __init__(  # noqa: PLR0913  # the fields of the public surface
+        self,
+        working_dir: str | Path = _DEFAULT.working_dir,
+        kv_storage: StorageChoice[KVStorage] = None,
+        vector_storage: StorageChoice[VectorStorage] = None,
+        graph_storage: StorageChoice[GraphStorage] = None,
+        doc_status_storage: StorageChoice[DocStatusStorage] = None,
+        lexical_storage: StorageChoice[LexicalStorage] = None,
+        *,
+        workspace: str = _DEFAULT.workspace,
+        top_k: int = _DEFAULT.top_k,
+        chunk_top_k: int = _DEFAULT.chunk_top_k,
+        max_entity_tokens: int = _DEFAULT.max_entity_tokens,
+        max_relation_tokens: int = _DEFAULT.max_relation_tokens,
+        max_total_tokens: int = _DEFAULT.max_total_tokens,
+        cosine_better_than_threshold: float = _DEFAULT.cosine_better_than_threshold,
+        related_chunk_number: int = _DEFAULT.related_chunk_number,
+        kg_chunk_pick_method: Literal["VECTOR", "WEIGHT"] = _DEFAULT.kg_chunk_pick_method,
+        entity_extract_max_gleaning: int = _DEFAULT.entity_extract_max_gleaning,
+        force_llm_summary_on_merge: int = _DEFAULT.force_llm_summary_on_merge,
+        chunk_token_size: int = _DEFAULT.chunk_token_size,
+        chunk_overlap_token_size: int = _DEFAULT.chunk_overlap_token_size,
+        tokenizer: Tokenizer | None = None,
+        tiktoken_model_name: str = _DEFAULT.tiktoken_model_name,
+        chunking_func: ChunkingFunction = chunking_by_token_size,
+        embedding_service: EmbeddingChoice = None,
+        llm_service: LLMChoice = None,
+        reranker_service: RerankerChoice = None,
+        enable_llm_cache: bool = _DEFAULT.enable_llm_cache,
+        enable_llm_cache_for_entity_extract: bool = _DEFAULT.enable_llm_cache_for_entity_extract,
+        max_parallel_insert: int = _DEFAULT.max_parallel_insert,
+        max_graph_nodes: int = _DEFAULT.max_graph_nodes,
+        max_source_ids_per_entity: int = _DEFAULT.max_source_ids_per_entity,
+        max_source_ids_per_relation: int = _DEFAULT.max_source_ids_per_relation,
+        source_ids_limit_method: Literal["FIFO", "KEEP"] = _DEFAULT.source_ids_limit_method,
+        max_file_paths: int = _DEFAULT.max_file_paths,
+        file_path_more_placeholder: str = _DEFAULT.file_path_more_placeholder,
+        language: str = _DEFAULT.language,
+        entity_types: Sequence[str] = _DEFAULT.entity_types,
+        observer: Observer = ignore,
+        durability: Literal["full", "relaxed"] = _DEFAULT.durability,
+        lock_timeout: float = _DEFAULT.lock_timeout,
+        embedding_check: Literal["error", "warn"] = _DEFAULT.embedding_check,
+        cosine_threshold: float | None = None,
+        log_level: object = None,
+        log_file_path: object = None,
+    ) -> None:
+        given = dict(locals())
+        if cosine_threshold is not None:
+            given["cosine_better_than_threshold"] = cosine_threshold
+        if log_level is not None or log_file_path is not None:
+            logger.warning("log_level and log_file_path have no effect: configure the logger %r", logger.name)
+        given["working_dir"] = str(working_dir)
+        given["entity_types"] = tuple(entity_types)
+        self.settings = Settings(**{spec.name: given[spec.name] for spec in fields(Settings)})
+        self.observer = observer
+        self.sync = SyncRetriever(self)
+        self._kb = open_description(self.settings, kv_storage, doc_status_storage, vector_storage, lexical_storage, graph_storage)
+        models = choose_models(self.settings, embedding_service, llm_service, reranker_service, self._kb.llm_cache, observer)
+        self._models = models
+        self._tokenizer = tokenizer or TiktokenTokenizer(tiktoken_model_name)
+        self._ingestion = Ingestion(
+            self._kb,
+            self.settings,
+            models.embedding,
+            tokenizer=self._tokenizer,
+            chunking_func=chunking_func,
+            llm_extractor=models.llm_extractor,
+            observer=observer,
+        )
+        services = Services(models.embedding, models.keywords, models.answerer, token_counter(self._tokenizer), models.reranker)
+        self._retrieving = Retrieving(self._kb, self.settings, services, observer)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.initialize_storages()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.finalize_storages()
+
+    async def initialize_storages(self) -> None:
+        """Opens everything, creating what is missing. A second call does nothing.
+
+        Raises:
+            StorageError: A storage cannot be opened, or holds vectors of another model.
+            ConfigError: It is open in another event loop that is still running.
+        """
+        if self._loop is not None:
+            self._opened()
+            return
+        await self._kb.open()
+        self._loop = asyncio.get_running_loop()
+
+    async def finalize_storages(self) -> None:
+        """Closes everything, all of it even if one part fails. A second call does nothing.
+
+        Raises:
+            StorageError: The last failure.
+        """
+        if self._loop is None:
+            return
+        self._loop = None
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._kb.close)
+            stack.push_async_callback(self._models.aclose)
+
+    def _opened(self) -> KnowledgeBase:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            raise StorageNotOpenError(
+                "the knowledge base is not open", hint="use 'async with' or await initialize_storages() first"
+            )
+        if self._loop is not loop:
+            if not self._loop.is_closed():
+                raise ConfigError(
+                    "this retriever is open in another event loop",
+                    hint="use it from one loop, or make every call through its 'sync' attribute",
+                )
+            self._loop = loop
+        return self._kb
+
+    async def ainsert(
+        self,
+        input: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+        split_by_character: str | None = None,
+        split_by_character_only: bool = False,
+        ids: str | Sequence[str] | None = None,
+        file_paths: str | Sequence[str] | None = None,
+        track_id: str | None = None,
+        *,
+        collection: str = "",
+        metadata: Metadata | None = None,
+    ) -> str:
+        """Makes texts searchable, and returns when they are.
+
+        Args:
+            input: A text, a list of texts, or ``{"content": …, "pages": …}`` objects, where pages are
+                ``{"page": 1-based, "start": offset, "end": offset}`` or a list of page texts.
+            split_by_character: Marker to cut at.
+            split_by_character_only: Cut nowhere else.
+            ids: An id a text; a hash of the text if None.
+            file_paths: A name a text.
+            track_id: Found again by :meth:`aget_docs_by_track_id`; a new one if None.
+            collection: The collection they belong to; a slug.
+            metadata: What a filter may ask for.
+
+        Returns:
+            The track id.
+
+        Raises:
+            ConfigError: The numbers of texts, ids and names differ.
+            IngestionError: A text was not ingested; those before it were.
+        """
+        self._opened()
+        check_slug(collection)
+        track = track_id or f"insert-{uuid.uuid4().hex}"
+        documents = inserted_documents(input, ids, file_paths, collection, metadata or {})
+
+        async def insert(document: Document) -> IngestReport:
+            return await self._ingestion.ingest_document(
+                document,
+                split_by_character=split_by_character,
+                split_by_character_only=split_by_character_only,
+                track_id=track,
+            )
+
+        await map_bounded(insert, documents, self.settings.max_parallel_insert)
+        return track
+
+    async def aquery(
+        self,
+        query: str,
+        param: QueryParam = QueryParam(),  # noqa: B008  # frozen
+        retrieval: Retrieval | None = None,
+        system_prompt: str | None = None,
+    ) -> QueryResult:
+        """Answers a question.
+
+        Args:
+            query: The question.
+            param: How.
+            retrieval: A strategy object, instead of ``param.mode``.
+            system_prompt: Replaces the library's own; braces are safe.
+
+        Raises:
+            ConfigError: The question, the mode or an option cannot be used.
+            StorageError: A storage failed; an outage is never "not covered".
+            UpstreamError: A model failed (a reranker excepted: the result then names ``rerank_failed``).
+        """
+        self._opened()
+        return await self._retrieving.query(query, param, retrieval, system_prompt)
+
+    async def aquery_llm(
+        self,
+        query: str,
+        param: QueryParam = QueryParam(),  # noqa: B008  # frozen
+        system_prompt: str | None = None,
+    ) -> QueryResult:
+        """The same as :meth:`aquery`, under its earlier name."""
+        return await self.aquery(query, param, system_prompt=system_prompt)
+
+    async def aquery_data(self, query: str, param: QueryParam = QueryParam()) -> dict[str, Any]:  # noqa: B008  # frozen
+        """The data of :meth:`aquery` without an answer: status, message, data and metadata, for every mode."""
+        result = await self.aquery(query, replace(param, only_need_context=True, stream=False))
+        if result.status == "failure":
+            return {"status": "failure", "message": result.message, "data": {}, "metadata": dict(result.metadata)}
+        return dict(result.raw_data)
+
+    async def retrieve(self, query: str, retrieval: Retrieval | None = None, param: QueryParam | None = None) -> Context:
+        """The context of a question, without an answer.
+
+        Raises:
+            EKRError: As :meth:`aquery`.
+        """
+        self._opened()
+        return await self._retrieving.retrieve(query, retrieval, param)
+
+    async def adelete_by_doc_id(self, doc_id: str, delete_llm_cache: bool = False) -> DeletionResult:
+        """Deletes a document and everything that rests on it alone. Exact, and asks no model.
+
+        Args:
+            doc_id: Its id.
+            delete_llm_cache: Also drops every cached reply of a model.
+
+        Raises:
+            StorageError: A storage failed; the document is still whole.
+        """
+        self._opened()
+        result = await self._ingestion.delete_document(doc_id)
+        if delete_llm_cache:
+            await self.aclear_cache()
+        return result
+
+    async def aclear_cache(self) -> None:
+        """Drops cached replies of models. Never harms the index."""
+        await self._opened().llm_cache.drop()
+
+    async def get_docs_by_status(self, status: DocStatus | str) -> list[DocRecord]:
+        """The documents of this status, by name."""
+        return await self._opened().status.by_status(DocStatus(status))
+
+    async def aget_docs_by_ids(self, ids: str | Sequence[str]) -> dict[str, DocRecord]:
+        """The documents that exist, by id."""
+        return await self._opened().status.get([ids] if isinstance(ids, str) else list(ids))
+
+    async def aget_docs_by_track_id(self, track_id: str) -> dict[str, DocRecord]:
+        """The documents that one call inserted, by id."""
+        return {record.id: record for record in await self._opened().status.page() if record.track_id == track_id}
+
+    async def get_docs(self, offset: int = 0, limit: int | None = None) -> list[DocRecord]:
+        """Documents in order of name, page by page."""
+        return await self._opened().status.page(offset, limit)
+
+    async def get_processing_status(self) -> dict[str, int]:
+        """Number of documents by status."""
+        counts = Counter(record.status.value for record in await self._opened().status.page())
+        return {status.value: counts[status.value] for status in DocStatus}
+
+    async def get_graph_labels(self) -> list[str]:
+        """Name of every entity, in order."""
+        return await self._opened().graph.labels()
+
+    async def get_knowledge_graph(self, node_label: str, max_depth: int = 3, max_nodes: int | None = None) -> KnowledgeGraph:
+        """The graph around an entity.
+
+        Args:
+            node_label: Its name; ``*`` for the entities of highest degree.
+            max_depth: Relations away at most.
+            max_nodes: Entities at most; ``max_graph_nodes`` if None, which is also the ceiling.
+        """
+        cap = min(max_nodes or self.settings.max_graph_nodes, self.settings.max_graph_nodes)
+        key = node_label if node_label == "*" else entity_key(node_label)
+        found = await self._opened().graph.neighbourhood(key, max_depth, cap)
+        return KnowledgeGraph(
+            tuple(entity_data(entity) for entity in found.entities),
+            tuple(relation_data(relation) for relation in found.relations),
+            found.truncated,
+        )
+
+    async def get_graph_counts(self) -> GraphCounts:
+        """Number of entities, relations and mentions."""
+        return await self._opened().graph.counts()
+
+    async def get_entity_info(self, entity_name: str, include_vector_data: bool = False) -> dict[str, Any]:
+        """What is known of an entity.
+
+        Raises:
+            NotFound: There is none of this name.
+        """
+        kb, key = self._opened(), entity_key(entity_name)
+        entity = (await kb.graph.entities([key])).get(key)
+        if entity is None:
+            raise NotFound(f"there is no entity named {entity_name!r}", hint="'ekr graph show' lists names that begin alike")
+        data = entity_data(entity)
+        if include_vector_data:
+            data["vector"] = (await kb.entity_vectors.vectors([key])).get(key)
+        return data
+
+    async def get_relation_info(self, src_entity: str, tgt_entity: str, include_vector_data: bool = False) -> dict[str, Any]:
+        """What is known of the relation between two entities.
+
+        Raises:
+            NotFound: There is none.
+        """
+        kb, key = self._opened(), RelationKey.of(entity_key(src_entity), entity_key(tgt_entity))
+        relation = (await kb.graph.relations([key])).get(key)
+        if relation is None:
+            raise NotFound(f"there is no relation between {src_entity!r} and {tgt_entity!r}")
+        data = relation_data(relation)
+        if include_vector_data:
+            data["vector"] = (await kb.relation_vectors.vectors([key.id])).get(key.id)
+        return data

@@ -1,0 +1,92 @@
+"""Which storages a retriever uses: one explicit table from class name to class, and the embedded default."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+from easy_knowledge_retriever.errors import ConfigError
+from easy_knowledge_retriever.kg.base import Storage
+from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
+from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
+from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.settings import Settings
+
+__all__ = ["STORAGES", "StorageChoice", "open_description"]
+
+S = TypeVar("S", bound=Storage)
+StorageChoice: TypeAlias = S | Callable[[], S] | str | None
+"""A storage, a callable that gives one, a class name of :data:`STORAGES`, or None for the embedded default."""
+
+_KG = "easy_knowledge_retriever.kg"
+STORAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "SqliteKVStorage": f"{_KG}.kv_storage.sqlite_impl",
+        "SqliteDocStatusStorage": f"{_KG}.kv_storage.sqlite_impl",
+        "SqliteVectorStorage": f"{_KG}.vector_storage.sqlite_impl",
+        "SqliteLexicalStorage": f"{_KG}.lexical_storage.sqlite_impl",
+        "SqliteGraphStorage": f"{_KG}.graph_storage.sqlite_impl",
+        "JsonKVStorage": f"{_KG}.kv_storage.json_kv_impl",
+        "JsonDocStatusStorage": f"{_KG}.kv_storage.json_doc_status_impl",
+        "NanoVectorDBStorage": f"{_KG}.vector_storage.nano_vector_db_impl",
+        "BM25Storage": f"{_KG}.lexical_storage.bm25_impl",
+        "NetworkXStorage": f"{_KG}.graph_storage.networkx_impl",
+    }
+)
+"""Class name → module."""
+
+
+def open_description(
+    settings: Settings,
+    kv: StorageChoice[KVStorage],
+    status: StorageChoice[DocStatusStorage],
+    vectors: StorageChoice[VectorStorage],
+    lexical: StorageChoice[LexicalStorage],
+    graph: StorageChoice[GraphStorage],
+) -> KnowledgeBase:
+    """The knowledge base these choices describe, not yet open.
+
+    A storage without a folder of its own is put under ``settings.working_dir``. The BM25 index follows the key-value
+    storage: in the SQLite file beside it, or in memory beside any other, where it is rebuilt from the chunks at opening.
+
+    Raises:
+        ConfigError: A name that is not in the table, or something that is no storage of the right role.
+    """
+    own_kv = kv is not None and kv != "SqliteKVStorage"
+    return knowledge_base(
+        _chosen(settings, kv, "SqliteKVStorage", KVStorage),
+        _chosen(settings, status, "SqliteDocStatusStorage", DocStatusStorage),
+        _chosen(settings, vectors, "SqliteVectorStorage", VectorStorage),
+        _chosen(settings, lexical, "BM25Storage" if own_kv else "SqliteLexicalStorage", LexicalStorage),
+        _chosen(settings, graph, "SqliteGraphStorage", GraphStorage),
+        settings.workspace,
+    )
+
+
+def _chosen(settings: Settings, choice: StorageChoice[S], default: str, role: type[Any]) -> S:
+    storage: object = default if choice is None else choice
+    if isinstance(storage, str):
+        storage = _named(storage, settings)
+    if callable(storage) and not isinstance(storage, Storage):
+        storage = storage()
+    if not isinstance(storage, role):
+        raise ConfigError(
+            f"{storage!r} is not a {role.__name__}",
+            hint=f"give an instance, a callable that returns one, or one of {', '.join(STORAGES)}",
+        )
+    placed: S = storage.under(settings.working_dir)
+    return placed
+
+
+def _named(name: str, settings: Settings) -> object:
+    module = STORAGES.get(name)
+    if module is None:
+        raise ConfigError(f"there is no storage named {name!r}", hint=f"one of {', '.join(STORAGES)}")
+    build: Callable[..., object] = getattr(importlib.import_module(module), name)
+    if module.endswith("sqlite_impl"):
+        return build(settings.working_dir, durability=settings.durability, lock_timeout=settings.lock_timeout)
+    return build()

@@ -1,0 +1,96 @@
+"""The one synchronous door: a loop of its own in one thread, so that it works in scripts, threads and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from easy_knowledge_retriever.query import QueryParam, QueryResult
+from easy_knowledge_retriever.types import Context, DeletionResult
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.retrieval.base import Retrieval
+    from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+
+__all__ = ["SyncRetriever"]
+
+R = TypeVar("R")
+
+
+class SyncRetriever:
+    """The calls of a retriever without ``await``: ``rag.sync.query(…)``.
+
+    The retriever is opened in the loop of this facade at the first call, and closed by :meth:`close` or ``with``. A
+    retriever that was already opened in a running loop is refused: its own loop would have to wait for itself.
+    """
+
+    def __init__(self, retriever: EasyKnowledgeRetriever) -> None:
+        self._retriever = retriever
+        self._start = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> SyncRetriever:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def insert(self, input: str | Sequence[str], **options: Any) -> str:
+        """See :meth:`EasyKnowledgeRetriever.ainsert`."""
+        return self._run(lambda: self._retriever.ainsert(input, **options))
+
+    def query(
+        self,
+        query: str,
+        param: QueryParam | None = None,
+        retrieval: Retrieval | None = None,
+        system_prompt: str | None = None,
+    ) -> QueryResult:
+        """See :meth:`EasyKnowledgeRetriever.aquery`; never streams."""
+        return self._run(lambda: self._retriever.aquery(query, param or QueryParam(), retrieval, system_prompt))
+
+    def query_data(self, query: str, param: QueryParam | None = None) -> dict[str, Any]:
+        """See :meth:`EasyKnowledgeRetriever.aquery_data`."""
+        return self._run(lambda: self._retriever.aquery_data(query, param or QueryParam()))
+
+    def retrieve(self, query: str, retrieval: Retrieval | None = None) -> Context:
+        """See :meth:`EasyKnowledgeRetriever.retrieve`."""
+        return self._run(lambda: self._retriever.retrieve(query, retrieval))
+
+    def delete_by_doc_id(self, doc_id: str) -> DeletionResult:
+        """See :meth:`EasyKnowledgeRetriever.adelete_by_doc_id`."""
+        return self._run(lambda: self._retriever.adelete_by_doc_id(doc_id))
+
+    def clear_cache(self) -> None:
+        """See :meth:`EasyKnowledgeRetriever.aclear_cache`."""
+        self._run(self._retriever.aclear_cache)
+
+    def close(self) -> None:
+        """Closes the retriever and ends the thread. A second call does nothing."""
+        with self._start:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._retriever.finalize_storages(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _run(self, call: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        async def opened() -> R:
+            await self._retriever.initialize_storages()
+            return await call()
+
+        return asyncio.run_coroutine_threadsafe(opened(), self._running()).result()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._start:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="ekr-sync", daemon=True)
+                self._thread.start()
+            return self._loop
