@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import UpstreamAuth, UpstreamError
+from easy_knowledge_retriever.errors import BadResponse, ContentRefused, ContextTooLong, UpstreamAuth, UpstreamError
 from easy_knowledge_retriever.llm.base import LLMService, Message
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
 from easy_knowledge_retriever.operations.extraction_format import ParsedExtraction, parse_extraction
@@ -22,6 +22,7 @@ __all__ = ["LLMExtractor"]
 _PROMPTS = PromptSet()
 _CONCURRENCY = 64
 """Chunks worked on at once. The limiter of the endpoint decides how many requests are sent."""
+_ABOUT_THE_CHUNK = (BadResponse, ContentRefused, ContextTooLong)
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")
 """A capital letter in the middle of a sentence: most often a name."""
 
@@ -81,29 +82,41 @@ class LLMExtractor(Extractor):
 
         outcomes = await map_bounded(one, chunks, self._concurrency)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        if errors and len(errors) == len(outcomes):
+        # One chunk alone shows no outage if the model did answer, though nothing of use.
+        if errors and len(errors) == len(outcomes) and (len(errors) > 1 or not isinstance(errors[0], _ABOUT_THE_CHUNK)):
             raise errors[0]
         return _gathered(document, outcomes)
 
     async def _chunk(self, chunk: Chunk) -> _ChunkOutcome:
         try:
-            parsed, usage = await self._rounds_of(chunk)
+            parsed, usage = await self._read(chunk)
         except UpstreamAuth:
             raise
         except UpstreamError as error:
             return _ChunkOutcome(chunk, error=error)
         return _ChunkOutcome(chunk, _placed(parsed, chunk), usage)
 
-    async def _rounds_of(self, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
-        passage = self._prompts.extraction_passage.render(
-            heading=" / ".join(chunk.headings), tag=digest(chunk.text)[:8], text=chunk.text
-        )
+    async def _read(self, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
+        """What is in a chunk; one that is too long for the model is read in two halves."""
+        heading = " / ".join(chunk.headings)
+        try:
+            return await self._rounds_of(chunk.text, heading)
+        except ContextTooLong:
+            middle = _middle(chunk.text)
+            if not middle:
+                raise
+        first, spent = await self._rounds_of(chunk.text[:middle], heading)
+        second, more = await self._rounds_of(chunk.text[middle:], heading)
+        return _joined(first, second), spent + more
+
+    async def _rounds_of(self, text: str, heading: str) -> tuple[ParsedExtraction, Usage]:
+        passage = self._prompts.extraction_passage.render(heading=heading, tag=digest(text)[:8], text=text)
         messages = [Message("system", self._system), Message("user", passage.strip())]
-        text, parsed, usage = await self._ask(messages)
+        reply, parsed, usage = await self._ask(messages)
         for _ in range(self._rounds):
-            messages += [Message("assistant", text), Message("user", self._prompts.extraction_gleaning.render())]
+            messages += [Message("assistant", reply), Message("user", self._prompts.extraction_gleaning.render())]
             try:
-                text, more, spent = await self._ask(messages)
+                reply, more, spent = await self._ask(messages)
             except UpstreamAuth:
                 raise
             except UpstreamError:
@@ -138,6 +151,12 @@ def _gathered(document: Document, outcomes: Sequence[_ChunkOutcome]) -> Extracti
     )
     usage = sum((outcome.usage for outcome in outcomes), Usage())
     return ExtractionOutcome(found, tuple(warnings), tuple(outcome.chunk.id for outcome in failed), usage)
+
+
+def _middle(text: str) -> int:
+    """Where to cut a text in two: the end of the sentence nearest to its middle; 0 if it is one sentence."""
+    starts = [start for start, _ in sentences(text)][1:]
+    return min(starts, key=lambda start: abs(start - len(text) // 2), default=0)
 
 
 def _size(parsed: ParsedExtraction) -> int:

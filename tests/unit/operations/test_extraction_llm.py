@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, UpstreamAuth, UpstreamUnavailable
+from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, ContextTooLong, UpstreamAuth, UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.stack import llm_stack
 from easy_knowledge_retriever.llm.wrappers import Budget
@@ -119,6 +119,33 @@ async def test_an_outage_is_raised() -> None:
     with pytest.raises(UpstreamUnavailable):
         await LLMExtractor(model).extract(document, chunks, silent)
     assert (await LLMExtractor(model).extract(document, [], silent)).extractions == ()
+
+
+async def test_one_chunk_that_cannot_be_read_is_no_outage() -> None:
+    model = FakeLLMService(faults={1: BadResponse("rubbish")})
+    document, chunks = document_of("One. ")
+    outcome = await LLMExtractor(model).extract(document, chunks, silent)
+    assert outcome.failed_chunks == ("c0",)
+    model = FakeLLMService(faults={1: UpstreamUnavailable("down")})
+    with pytest.raises(UpstreamUnavailable):
+        await LLMExtractor(model).extract(document, chunks, silent)
+
+
+async def test_a_chunk_that_is_too_long_is_read_in_halves() -> None:
+    model = FakeLLMService(
+        ["E | Mira Holt | Person | x\nEND", "E | Brenn | Location | y\nEND"], faults={1: ContextTooLong("long")}
+    )
+    document, chunks = document_of(TEXT)
+    outcome = await LLMExtractor(model, max_gleaning=0).extract(document, chunks, silent)
+    assert [mention.name for mention in outcome.extractions[0].entities] == ["Mira Holt", "Brenn"]
+    assert "Mira Holt founded" in model.requests[1][1].content
+    assert "Mira Holt founded" not in model.requests[2][1].content
+    always = FakeLLMService(faults=dict.fromkeys(range(1, 9), ContextTooLong("long")))
+    outcome = await LLMExtractor(always).extract(document, chunks, silent)
+    assert (outcome.failed_chunks, always.calls) == (("c0",), 2)
+    one = FakeLLMService(faults={1: ContextTooLong("long")})
+    document, chunks = document_of("One sentence")
+    assert (await LLMExtractor(one).extract(document, chunks, silent)).failed_chunks == ("c0",)
 
 
 async def test_a_refused_key_and_a_spent_budget_end_it_at_once() -> None:
