@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from easy_knowledge_retriever.text.markup import plain_heading
 from easy_knowledge_retriever.text.measure import TokenRuler, trimmed
 from easy_knowledge_retriever.text.sentences import sentences
 from easy_knowledge_retriever.types import Document
@@ -28,8 +29,6 @@ _GOOD_FILL: Final = 0.7
 
 _DEEPEST: Final = 9
 
-_MARKUP: Final = re.compile(r"^\s{0,3}#{1,6}\s+|\s+#+\s*$|\n\s{0,3}(?:=+|-+)\s*$|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?!\w)")
-_LINK: Final = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _BLANKS: Final = re.compile(r"\s+")
 
 
@@ -136,14 +135,9 @@ def _sections(document: Document) -> list[_Section]:
         level = min(max(block.level or 1, 1), _DEEPEST)
         while above and above[-1][0] >= level:
             above.pop()
-        above.append((level, _plain(document.text[block.start : block.end])))
+        above.append((level, plain_heading(document.text[block.start : block.end])))
         sections.append(_Section(block.start, end, level, tuple(text for _, text in above if text)))
     return sections
-
-
-def _plain(heading: str) -> str:
-    """A heading without its markup."""
-    return _BLANKS.sub(" ", _MARKUP.sub("", _LINK.sub(r"\1", heading))).strip()
 
 
 def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
