@@ -10,13 +10,15 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import tiktoken
 from numpy.typing import NDArray
 
 from easy_knowledge_retriever.errors import ConfigError
+
+if TYPE_CHECKING:
+    import tiktoken
 
 __all__ = ["TiktokenTokenizer", "Tokenizer", "token_counter", "token_offsets"]
 
@@ -143,6 +145,8 @@ class _Vocabulary:
 
 @functools.cache
 def _vocabulary() -> _Vocabulary:
+    import tiktoken  # noqa: PLC0415  # slow to import, and wanted only where tokens are counted
+
     hint = "reinstall the package, or bring a tokenizer of your own"
     try:
         content = gzip.decompress(_RANKS.read_bytes())
