@@ -202,7 +202,7 @@ class FileStorage(Storage):
         """Takes the rows from the members :meth:`_text` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError: They are something else.
+            AttributeError, LookupError, TypeError, ValueError: They are something else.
         """
 
     @contextlib.asynccontextmanager
@@ -247,7 +247,8 @@ class FileStorage(Storage):
             if {name: members[name] for name in header} != header:
                 raise corrupt(path, f"it belongs to {members['kind']!r} {members['namespace']!r} of {members['workspace']!r}")
             self._restore(members)
-        except (KeyError, TypeError, ValueError) as failure:
+        except (AttributeError, LookupError, TypeError, ValueError) as failure:
+            self._clear()
             raise corrupt(path, f"{failure!r} while it was read") from failure
 
 

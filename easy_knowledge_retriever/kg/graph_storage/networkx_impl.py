@@ -28,7 +28,8 @@ class NetworkXStorage(FileStorage, GraphStorage):
 
     A node for each entity and each chunk that mentions one. An edge between entities is a relation, one between an
     entity and a chunk a mention; each carries its value as ``value``. GraphML is no storage: networkx writes texts
-    into it that it refuses to read.
+    into it that it refuses to read. Every flush after a change writes the whole graph: above some thousand entities
+    take the SQLite storage.
     """
 
     kind = "graph"
@@ -110,9 +111,14 @@ class NetworkXStorage(FileStorage, GraphStorage):
             kept = dict.fromkeys(list(dict.fromkeys(given))[:max_nodes])
             frontier = list(kept)
             for hop in range(hops):
-                around = [self._around(node, filter) for node in frontier]
-                found = (node for edges in around if hop == 0 or len(edges) <= max_degree for node, _ in edges)
-                frontier = [node for node in dict.fromkeys(found) if node not in kept][: max_nodes - len(kept)]
+                found: dict[Node, None] = {}
+                for node in frontier:
+                    if len(kept) + len(found) >= max_nodes:
+                        break
+                    around = self._around(node, filter)
+                    if hop == 0 or len(around) <= max_degree:
+                        found.update(dict.fromkeys(other for other in around if other not in kept))
+                frontier = list(found)[: max_nodes - len(kept)]
                 kept.update(dict.fromkeys(frontier))
             return self._induced(list(kept), filter)
 
@@ -172,10 +178,8 @@ class NetworkXStorage(FileStorage, GraphStorage):
 
     def _mentions_at(self, node: Node, filter: SearchFilter | None) -> list[MentionEdge]:
         """The visible mentions at an entity or a chunk, heaviest first."""
-        seen = (edge for edge in self._mentions(node) if filter is None or filter.admits(edge.document_id, edge.collection))
-        return sorted(
-            (edge for edge in seen if self._entity(edge.entity)), key=lambda edge: (-edge.weight, edge.chunk_id, edge.entity)
-        )
+        seen = [edge for edge in self._mentions(node) if self._sees_edge(edge, filter) and self._entity(edge.entity)]
+        return sorted(seen, key=lambda edge: (-edge.weight, edge.chunk_id, edge.entity))
 
     def _relations_at(self, key: str, filter: SearchFilter | None) -> list[Relation]:
         """The visible relations at an entity, heaviest first."""
@@ -193,36 +197,41 @@ class NetworkXStorage(FileStorage, GraphStorage):
         told = filter is None or any(self._admits((CHUNK, chunk_id), filter) for chunk_id in relation.chunk_ids)
         return told and all(self._sees_entity(end, filter) for end in relation.key)
 
-    def _admits(self, node: Node, filter: SearchFilter | None) -> bool:
-        return filter is None or any(filter.admits(edge.document_id, edge.collection) for edge in self._mentions(node))
+    def _sees_edge(self, value: Relation | MentionEdge, filter: SearchFilter | None) -> bool:
+        if isinstance(value, Relation):
+            return self._sees_relation(value, filter)
+        return filter is None or filter.admits(value.document_id, value.collection)
 
-    def _around(self, node: Node, filter: SearchFilter | None) -> list[tuple[Node, float]]:
-        """The nodes one visible edge away and the weights of the edges: mentions, then relations, heaviest first."""
+    def _admits(self, node: Node, filter: SearchFilter | None) -> bool:
+        return filter is None or any(self._sees_edge(edge, filter) for edge in self._mentions(node))
+
+    def _around(self, node: Node, filter: SearchFilter | None) -> list[Node]:
+        """The nodes one visible edge away: by mentions, then by relations, the heaviest edge first."""
         kind, key = node
         mentions = self._mentions_at(node, filter)
         if kind == CHUNK:
-            return [((ENTITY, edge.entity), edge.weight) for edge in mentions]
-        relations = [
-            ((ENTITY, relation.key.second if relation.key.first == key else relation.key.first), relation.weight)
-            for relation in self._relations_at(key, filter)
-        ]
-        return [((CHUNK, edge.chunk_id), edge.weight) for edge in mentions] + relations
+            return [(ENTITY, edge.entity) for edge in mentions]
+        relations = self._relations_at(key, filter)
+        ends = [relation.key.second if relation.key.first == key else relation.key.first for relation in relations]
+        return [(CHUNK, edge.chunk_id) for edge in mentions] + [(ENTITY, end) for end in ends]
 
     def _induced(self, kept: Sequence[Node], filter: SearchFilter | None) -> Subgraph:
         """The kept nodes and every visible edge between them."""
         nodes = [node for node in kept if node[0] == CHUNK] + [node for node in kept if node[0] == ENTITY]
         number = {node: place for place, node in enumerate(nodes)}
-        edges: dict[tuple[int, int], float] = {}
-        for node, place in number.items():
-            for other, weight in self._around(node, filter):
-                if other in number:
-                    edges[min(place, number[other]), max(place, number[other])] = weight
+        edges = [
+            (place, number[other], data["value"].weight)
+            for node, place in number.items()
+            if node in self._graph
+            for other, data in self._graph.adj[node].items()
+            if place <= number.get(other, -1) and self._sees_edge(data["value"], filter)
+        ]
         return Subgraph(
             chunk_ids=tuple(key for kind, key in nodes if kind == CHUNK),
             entity_keys=tuple(key for kind, key in nodes if kind == ENTITY),
-            first=np.array([first for first, _ in edges], dtype=np.int32),
-            second=np.array([second for _, second in edges], dtype=np.int32),
-            weight=np.array(list(edges.values()), dtype=np.float32),
+            first=np.array([first for first, _, _ in edges], dtype=np.int32),
+            second=np.array([second for _, second, _ in edges], dtype=np.int32),
+            weight=np.array([weight for _, _, weight in edges], dtype=np.float32),
         )
 
     def _reached(self, key: str, max_depth: int) -> list[str]:

@@ -27,12 +27,20 @@ class _Row:
     collection: str
     counts: Mapping[str, Mapping[str, int]]
     """How often each term occurs in each field."""
+    lengths: Mapping[str, int]
+    """Number of terms in each field."""
 
-    def frequency(self, term: str, weights: Mapping[str, float]) -> float:
-        return sum(weights.get(name, 1.0) * terms.get(term, 0) for name, terms in self.counts.items())
+    @classmethod
+    def of(cls, document_id: str, collection: str, counts: Mapping[str, Mapping[str, int]]) -> _Row:
+        return cls(document_id, collection, counts, {name: sum(terms.values()) for name, terms in counts.items()})
 
-    def length(self, weights: Mapping[str, float]) -> float:
-        return sum(weights.get(name, 1.0) * sum(terms.values()) for name, terms in self.counts.items())
+    def frequencies(self, terms: Sequence[str], weights: Mapping[str, float]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, counts in self.counts.items():
+            for term in terms:
+                if term in counts:
+                    found[term] = found.get(term, 0.0) + weights.get(name, 1.0) * counts[term]
+        return found
 
 
 class _Okapi(BM25Okapi):  # type: ignore[misc]  # rank-bm25 has no types
@@ -58,8 +66,8 @@ class _Okapi(BM25Okapi):  # type: ignore[misc]  # rank-bm25 has no types
 class BM25Storage(FileStorage, LexicalStorage):
     """Term counts in memory, kept in one file ``bm25_<namespace>.json`` and changed row by row.
 
-    Only rows that hold a term of the question are scored, by loops in Python: some 10 ms a thousand of them. Above
-    some thousand chunks take the SQLite storage.
+    Only rows that hold a term of the question are scored, by loops in Python: a question of
+    frequent words takes milliseconds for every thousand rows. Above some thousand chunks take the SQLite storage.
     """
 
     kind = "bm25"
@@ -69,7 +77,7 @@ class BM25Storage(FileStorage, LexicalStorage):
             for record in records:
                 self._forget(record.id)
                 counts = {name: dict(Counter(terms)) for name, terms in record.fields.items()}
-                self._add(record.id, _Row(record.document_id, record.collection, counts))
+                self._add(record.id, _Row.of(record.document_id, record.collection, counts))
 
     async def search(
         self,
@@ -112,7 +120,7 @@ class BM25Storage(FileStorage, LexicalStorage):
         weights: Mapping[str, float],
     ) -> list[Hit]:
         known = [term for term in terms if term in self._holders]
-        average = sum(weights.get(name, 1.0) * total for name, total in self._totals.items()) / max(len(self._rows), 1)
+        average = _weighted(self._totals, weights) / max(len(self._rows), 1)
         held = sorted({key for term in known for key in self._holders[term]})
         rows = {key: self._rows[key] for key in held}
         if filter is not None:
@@ -120,8 +128,8 @@ class BM25Storage(FileStorage, LexicalStorage):
         if not rows or average <= 0:
             return []
         scorer = _Okapi(
-            [{term: row.frequency(term, weights) for term in known} for row in rows.values()],
-            [row.length(weights) for row in rows.values()],
+            [row.frequencies(known, weights) for row in rows.values()],
+            [_weighted(row.lengths, weights) for row in rows.values()],
             average,
             {term: self._idf(term) for term in known},
             k1,
@@ -137,7 +145,7 @@ class BM25Storage(FileStorage, LexicalStorage):
     def _add(self, key: str, row: _Row) -> None:
         self._rows[key] = row
         for name, terms in row.counts.items():
-            self._totals[name] += sum(terms.values())
+            self._totals[name] += row.lengths[name]
             for term in terms:
                 self._holders[term].add(key)
 
@@ -146,7 +154,7 @@ class BM25Storage(FileStorage, LexicalStorage):
         if row is None:
             return
         for name, terms in row.counts.items():
-            self._totals[name] -= sum(terms.values())
+            self._totals[name] -= row.lengths[name]
             for term in terms:
                 self._holders[term].discard(key)
                 if not self._holders[term]:
@@ -163,4 +171,8 @@ class BM25Storage(FileStorage, LexicalStorage):
 
     def _restore(self, members: Any) -> None:
         for key, (document_id, collection, counts) in members["rows"].items():
-            self._add(key, _Row(document_id, collection, counts))
+            self._add(key, _Row.of(document_id, collection, counts))
+
+
+def _weighted(lengths: Mapping[str, int], weights: Mapping[str, float]) -> float:
+    return sum(weights.get(name, 1.0) * length for name, length in lengths.items())
