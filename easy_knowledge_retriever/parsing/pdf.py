@@ -15,8 +15,9 @@ import liteparse
 from easy_knowledge_retriever.errors import ConfigError, ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pdf_layout import Piece, assembled, mended, page_list, plain_inline
+from easy_knowledge_retriever.parsing.pdf_tables import Cell, table_rows
 from easy_knowledge_retriever.text.cleaning import clean
-from easy_knowledge_retriever.types import BlockKind, Box
+from easy_knowledge_retriever.types import BlockKind, Box, Link
 
 __all__ = ["PdfParser"]
 
@@ -115,7 +116,7 @@ def _pieces(page: liteparse.ParsedPage) -> Iterator[Piece]:
     complete = {line.strip() for line in page.text.splitlines()}
     for block in page.blocks or ():
         kind = _KINDS.get(block.kind)
-        text, links = plain_inline(_raw_text(block)) if block.kind not in {"code", "table"} else (_raw_text(block), ())
+        text, links = _content(block, page)
         if kind is None or not text.strip():
             continue
         if text in numbered and text not in complete:
@@ -132,31 +133,49 @@ def _unlaid(page: liteparse.ParsedPage) -> list[Piece]:
     return [Piece("text", text, page.page_num)] if text else []
 
 
-def _raw_text(block: liteparse.LayoutBlock) -> str:
-    """What a block says, in the reader's Markdown, cleaned."""
+def _content(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> tuple[str, tuple[Link, ...]]:
+    """What a block says, and its links."""
     if block.kind == "table":
-        raw = "\n".join(_rows(block))
-    elif block.lines is not None:
-        raw = "\n".join(block.lines)
-    else:
-        marked = f"{block.marker} " if block.kind == "list_item" and block.marker else ""
-        raw = marked + (block.text or "")
-    return _PRESENTED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), clean(raw).text).strip()
+        return _cleaned(_table(block, page)), ()
+    if block.lines is not None:
+        return _cleaned("\n".join(block.lines)), ()
+    marked = f"{block.marker} " if block.kind == "list_item" and block.marker else ""
+    return plain_inline(_cleaned(marked + (block.text or "")))
 
 
+def _cleaned(raw: str) -> str:
+    presented = _PRESENTED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), clean(raw).text)
+    return _LEADERS.sub(" … ", presented).strip()
+
+
+_LEADERS: Final = re.compile(r"[ \t]*(?:\.[ \t]?){5,}")
+"""The dots that lead from an entry of a list to its page or price."""
 _PRESENTED: Final = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdfb\ufe70-\ufefc]+")
 """Ligatures and shapes of letters by their place in the word, which a text layer may hold instead of the letters."""
 
 
-def _rows(block: liteparse.LayoutBlock) -> Iterator[str]:
-    """The rows of a table, without the columns that are empty in all of them."""
-    rows = [[plain_inline(cell.text)[0].strip() for cell in row] for row in (block.header or [], *(block.rows or [])) if row]
-    width = max(map(len, rows), default=0)
-    used = [column for column in range(width) if any(column < len(row) and row[column] for row in rows)]
-    for row in rows:
-        cells = [row[column] if column < len(row) else "" for column in used]
-        if any(cells):
-            yield f"| {' | '.join(cells)} |"
+def _table(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> str:
+    """A table, one row a line."""
+    rows = [[_inline(cell.text) for cell in row] for row in (block.header or [], *(block.rows or [])) if row]
+    cells = [
+        Cell(" ".join(item.text.split()), item.x, item.y, item.x + item.width, item.y + item.height)
+        for item in _items(block, page)
+        if item.text.strip()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table_rows(rows, cells))
+
+
+def _inline(markdown: str) -> str:
+    return " ".join(plain_inline(markdown)[0].split())
+
+
+def _items(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> Iterator[liteparse.TextItem]:
+    """What the file draws in the area of a block, upright."""
+    area = block.bbox
+    for item in page.text_items if area else ():
+        across = area.x - 1 <= item.x <= area.x + area.width
+        if across and area.y - 1 <= item.y <= area.y + area.height - 1 and not item.rotation:
+            yield item
 
 
 def _box(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> Box | None:
@@ -169,15 +188,7 @@ def _box(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> Box | None
 
 def _size(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> float:
     """Height of the tallest characters of a short block."""
-    area = block.bbox
-    if area is None or len(block.text or "") > 200:
-        return 0.0
-    inside = (
-        item.height
-        for item in page.text_items
-        if area.y - 1 <= item.y <= area.y + area.height and area.x - 1 <= item.x <= area.x + area.width and not item.rotation
-    )
-    return max(inside, default=0.0)
+    return 0.0 if len(block.text or "") > 200 else max((item.height for item in _items(block, page)), default=0.0)
 
 
 def _body_size(pages: Sequence[liteparse.ParsedPage]) -> float:
