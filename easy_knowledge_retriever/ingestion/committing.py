@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from easy_knowledge_retriever.errors import EmbeddingMismatchError
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.planning import (
-    GraphChange,
-    Unembedded,
-    generation_of,
-    next_generation,
-    note_unembedded,
-)
-from easy_knowledge_retriever.kg.base import JsonObject
+from easy_knowledge_retriever.ingestion.planning import GraphChange
+from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
-from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
 from easy_knowledge_retriever.types import (
     Chunk,
@@ -29,10 +21,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_deletion", "commit_version", "embedding_stamp", "parse_key"]
-
-_EMBEDDING = "embedding"
-"""Row of the stamps that says which model made the vectors."""
+__all__ = ["Version", "commit_deletion", "commit_version", "parse_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +41,15 @@ def parse_key(document: Document) -> str:
     return f"{document.digest}/{document.parser}/{document.id}"
 
 
-async def embedding_stamp(kb: KnowledgeBase) -> tuple[str, int] | None:
-    """Fingerprint and dimension of the model that made the vectors of the base; None while it has none."""
-    row = (await kb.stamps.get_many([_EMBEDDING])).get(_EMBEDDING)
-    if row is None:
-        return None
-    fingerprint, dimension = row["fingerprint"], row["dimension"]
-    if isinstance(fingerprint, str) and isinstance(dimension, int):
-        return fingerprint, dimension
-    raise EmbeddingMismatchError(f"the base does not say which model made its vectors: {row!r}", hint="ekr reindex")
-
-
 async def commit_version(
     kb: KnowledgeBase,
     change: GraphChange,
     version: Version,
     record: DocRecord,
     graph_vectors: Mapping[str, FloatVector],
-    embedding: EmbeddingService,
+    model: EmbeddingStamp,
+    *,
+    drop_staged: bool = True,
 ) -> bool:
     """Puts a version in the place of the one before it; False, with nothing written, if the base has changed since the plan.
 
@@ -79,22 +59,20 @@ async def commit_version(
         version: What comes.
         record: Its status from now on.
         graph_vectors: Text → vector for every text of the plan.
-        embedding: The model that made the vectors.
+        model: The model that made the vectors.
+        drop_staged: Whether extractions may be staged for the document, which are no longer needed then.
     """
     async with kb.transaction() as inside:
-        if await generation_of(inside) != change.generation:
+        if await generation_of(inside) != change.stamps.generation:
             return False
         failpoint("tx-begin")
-        if await embedding_stamp(inside) is None:
-            stamp: JsonObject = {"fingerprint": embedding.fingerprint, "dimension": embedding.embedding_dim}
-            await inside.stamps.put_many({_EMBEDDING: stamp})
-        old = (await inside.documents.get_many([version.document.id])).values()
+        if change.replaces:
+            await _drop_parse(inside, version.document.id)
         await _put_version(inside, version)
-        await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
-        await _drop_parses(inside, old)
-        await inside.parses.put_many({parse_key(version.document): _pointer(version.document)})
-        await _drop_staged(inside, version.document.id)
-        await next_generation(inside, change)
+        waiting = await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
+        if drop_staged:
+            await _drop_staged(inside, version.document.id)
+        await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
         failpoint("tx-before-status")
         await inside.status.put([record])
         await _drop_version(inside, change, version.chunks, version.extractions)
@@ -111,18 +89,17 @@ async def commit_deletion(
     Entities and relations whose new text has no vector among ``graph_vectors`` are noted as waiting for it.
     """
     async with kb.transaction() as inside:
-        if await generation_of(inside) != change.generation:
+        if await generation_of(inside) != change.stamps.generation:
             return False
         failpoint("delete-begin")
-        old = (await inside.documents.get_many([document_id])).values()
         await inside.status.delete([document_id])
-        await _put_graph(inside, change, graph_vectors, [])
+        waiting = await _put_graph(inside, change, graph_vectors, [])
         await _drop_version(inside, change, (), ())
-        await _drop_parses(inside, old)
+        await _drop_parse(inside, document_id)
         await _drop_staged(inside, document_id)
         await inside.manifests.delete_many([document_id])
         await inside.documents.delete_many([document_id])
-        await next_generation(inside, change)
+        await _put_stamps(inside, change, waiting, change.stamps.embedding)
         failpoint("delete-before-commit")
     failpoint("delete-after-commit")
     return True
@@ -132,6 +109,7 @@ async def _put_version(kb: KnowledgeBase, version: Version) -> None:
     """The rows that belong to this version alone."""
     document, chunks = version.document, version.chunks
     await kb.documents.put_many({document.id: document})
+    await kb.parses.put_many({parse_key(document): _pointer(document)})
     await kb.manifests.put_many({document.id: tuple(chunk.id for chunk in chunks)})
     await kb.chunks.put_many({chunk.id: chunk for chunk in chunks})
     failpoint("tx-after-chunks")
@@ -145,8 +123,8 @@ async def _put_version(kb: KnowledgeBase, version: Version) -> None:
 
 async def _put_graph(
     kb: KnowledgeBase, change: GraphChange, vectors: Mapping[str, FloatVector], mentions: Sequence[MentionEdge]
-) -> None:
-    """Entities, relations, mentions and their vectors."""
+) -> Unembedded:
+    """Entities, relations, mentions and their vectors; gives what has to wait for its vector."""
     await kb.graph.delete_mentions(change.old_chunks)
     await kb.graph.delete_relations(change.gone_relations)
     await kb.graph.delete_entities(change.gone_entities)
@@ -167,7 +145,7 @@ async def _put_graph(
     )
     wordless = [relation.key.id for relation in change.relations if not has_vector(relation)]
     await kb.relation_vectors.delete_many(wordless)
-    await note_unembedded(kb, Unembedded(waiting_entities, waiting_relations))
+    return Unembedded(waiting_entities, waiting_relations)
 
 
 async def _drop_version(
@@ -183,7 +161,12 @@ async def _drop_version(
     await kb.chunks.delete_many(gone)
 
 
-async def _drop_parses(kb: KnowledgeBase, documents: Iterable[Document]) -> None:
+async def _put_stamps(kb: KnowledgeBase, change: GraphChange, waiting: Unembedded, model: EmbeddingStamp | None) -> None:
+    await put_stamps(kb, change.stamps, Stamps(change.stamps.generation + 1, model, waiting))
+
+
+async def _drop_parse(kb: KnowledgeBase, document_id: str) -> None:
+    documents = (await kb.documents.get_many([document_id])).values()
     await kb.parses.delete_many([parse_key(document) for document in documents])
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from easy_knowledge_retriever.errors import UpstreamError
-from easy_knowledge_retriever.ingestion.committing import commit_deletion, embedding_stamp
-from easy_knowledge_retriever.ingestion.embedding import GraphVectors
+from easy_knowledge_retriever.ingestion.committing import commit_deletion
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors, model_of
 from easy_knowledge_retriever.ingestion.planning import plan_change
+from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.settings import Settings
@@ -38,7 +39,9 @@ async def delete_document(
     record = (await kb.status.get([document_id])).get(document_id)
     if record is None:
         return DeletionResult("not_found", document_id, f"there is no document {document_id!r}", 404)
-    vectors = GraphVectors(embedding if await _is_model_of(kb, embedding) else None)
+    stamps = await stamps_of(kb)
+    knows = embedding is not None and stamps.embedding == model_of(embedding)
+    vectors = GraphVectors(embedding if knows else None)
     while True:
         change = await plan_change(kb, document_id, "", (), settings)
         try:
@@ -47,8 +50,3 @@ async def delete_document(
             logger.warning("some entities wait for their vectors until the next ingest: %s", error)
         if await commit_deletion(kb, change, document_id, vectors.by_text):
             return DeletionResult("success", document_id, f"{record.name!r} is deleted", 200, record.name)
-
-
-async def _is_model_of(kb: KnowledgeBase, embedding: EmbeddingService | None) -> bool:
-    stamp = await embedding_stamp(kb)
-    return embedding is not None and stamp == (embedding.fingerprint, embedding.embedding_dim)

@@ -9,16 +9,15 @@ from typing import Final
 import numpy as np
 
 from easy_knowledge_retriever.errors import EmbeddingMismatchError
-from easy_knowledge_retriever.ingestion.committing import embedding_stamp
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Progress
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.types import Chunk, FloatVector, FloatVectors
 
-__all__ = ["GraphVectors", "check_embedding", "embed_chunks"]
+__all__ = ["GraphVectors", "check_embedding", "embed_chunks", "model_of"]
 
 logger = logging.getLogger("easy_knowledge_retriever")
 
@@ -27,21 +26,25 @@ _AT_ONCE: Final = 512
 _WINDOW: Final = 256
 
 
-async def check_embedding(kb: KnowledgeBase, embedding: EmbeddingService, settings: Settings) -> None:
-    """Makes sure that the vectors of the base are of this model.
+def model_of(embedding: EmbeddingService) -> EmbeddingStamp:
+    """What a base keeps of the model."""
+    return EmbeddingStamp(embedding.fingerprint, embedding.embedding_dim)
+
+
+def check_embedding(stamps: Stamps, embedding: EmbeddingService, settings: Settings) -> None:
+    """Makes sure that the vectors of a base with these stamps are of this model.
 
     Raises:
         EmbeddingMismatchError: They are of another dimension, or of another model and ``embedding_check`` is ``error``.
     """
-    stamp = await embedding_stamp(kb)
-    if stamp is None or stamp == (embedding.fingerprint, embedding.embedding_dim):
+    made, asked = stamps.embedding, model_of(embedding)
+    if made is None or made == asked:
         return
-    fingerprint, dimension = stamp
     message = (
-        f"the base was made with {fingerprint!r} of dimension {dimension}, "
-        f"the model configured is {embedding.fingerprint!r} of dimension {embedding.embedding_dim}"
+        f"the base was made with {made.fingerprint!r} of dimension {made.dimension}, "
+        f"the model configured is {asked.fingerprint!r} of dimension {asked.dimension}"
     )
-    if dimension != embedding.embedding_dim or settings.embedding_check == "error":
+    if made.dimension != asked.dimension or settings.embedding_check == "error":
         raise EmbeddingMismatchError(message, hint="configure that model, or make all vectors anew with: ekr reindex")
     logger.warning("%s", message)
 

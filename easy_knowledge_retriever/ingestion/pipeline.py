@@ -10,11 +10,12 @@ from weakref import WeakValueDictionary
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.ingestion.committing import Version, commit_version
 from easy_knowledge_retriever.ingestion.deletion import delete_document
-from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
+from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor
@@ -76,6 +77,7 @@ class Ingestion:
         self._extractors = (DeclaredReferences(), LocalNames()) if extractors is None else tuple(extractors)
         self._llm_extractor = llm_extractor
         self._observer = observer
+        self._checked = False
         self._turn = asyncio.Lock()
         self._room = asyncio.Semaphore(settings.max_parallel_insert)
         self._documents: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -131,7 +133,7 @@ class Ingestion:
     async def _ingest(self, record: DocRecord, load: Load, marker: Marker) -> IngestReport:
         async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
             self._observer(DocumentStarted(run.name))
-            await check_embedding(self._kb, self._embedding, self._settings)
+            await self._check_embedding()
             standing = (await self._kb.status.get([record.id])).get(record.id)
             if standing is not None and standing.version == record.pending_version:
                 return await self._unchanged(run, standing, record)
@@ -150,7 +152,8 @@ class Ingestion:
             failpoint("extracted")
             with run.stage("commit"):
                 version = Version(document, chunks, vectors, extractions)
-                await self._commit(version, _processed(run.record, document, chunks))
+                staged = self._llm_extractor is not None or (standing is not None and standing.pending_version != "")
+                await self._commit(version, _processed(run.record, document, chunks), drop_staged=staged)
             return _report(run, version)
 
     async def _chunks(self, document: Document, marker: Marker) -> tuple[Chunk, ...]:
@@ -181,17 +184,24 @@ class Ingestion:
             track_id=wanted.track_id,
         )
 
-    async def _commit(self, version: Version, record: DocRecord) -> None:
+    async def _check_embedding(self) -> None:
+        """Once is enough: every plan looks at the stamps again."""
+        if not self._checked:
+            check_embedding(await stamps_of(self._kb), self._embedding, self._settings)
+            self._checked = True
+
+    async def _commit(self, version: Version, record: DocRecord, *, drop_staged: bool) -> None:
         """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
-        vectors = GraphVectors(self._embedding)
+        vectors, model = GraphVectors(self._embedding), model_of(self._embedding)
         change = await self._planned(version, vectors)
         async with self._turn:
-            while not await commit_version(self._kb, change, version, record, vectors.by_text, self._embedding):
+            while not await commit_version(self._kb, change, version, record, vectors.by_text, model, drop_staged=drop_staged):
                 change = await self._planned(version, vectors)
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
         change = await plan_change(self._kb, document.id, document.name, version.extractions, self._settings)
+        check_embedding(change.stamps, self._embedding, self._settings)
         await vectors.embed(change)
         failpoint("planned")
         return change

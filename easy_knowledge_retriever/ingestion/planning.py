@@ -7,10 +7,11 @@ what it would be had the old version never been seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, get_args
 
+from easy_knowledge_retriever.ingestion.stamps import Stamps, Unembedded, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.operations.indexing import has_vector
 from easy_knowledge_retriever.operations.merging import (
@@ -25,22 +26,9 @@ from easy_knowledge_retriever.operations.merging import (
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.types import Entity, Extraction, ExtractionSource, Relation, RelationKey
 
-__all__ = [
-    "GraphChange",
-    "Unembedded",
-    "generation_of",
-    "ledger_of",
-    "next_generation",
-    "note_unembedded",
-    "plan_change",
-    "unembedded_in",
-]
+__all__ = ["GraphChange", "ledger_of", "plan_change"]
 
 _SOURCES: Final[tuple[str, ...]] = get_args(ExtractionSource)
-_GENERATION: Final = "generation"
-"""Row of the stamps that counts the commits: a plan holds only for the generation it was made in."""
-_UNEMBEDDED: Final = "unembedded"
-"""Row of the stamps that lists entities and relations whose vector is still to be made."""
 _READ_AT_ONCE: Final = 500
 
 
@@ -48,7 +36,10 @@ _READ_AT_ONCE: Final = 500
 class GraphChange:
     """What a commit writes of the graph, planned in one generation of the base."""
 
-    generation: int
+    stamps: Stamps
+    """Those of the base when the change was planned."""
+    replaces: bool = False
+    """Whether there is a version before."""
     old_chunks: tuple[str, ...] = ()
     """Chunks of the version that goes."""
     old_extractions: tuple[str, ...] = ()
@@ -65,41 +56,6 @@ class GraphChange:
     def texts(self) -> list[str]:
         """Everything that must be embedded before the commit, each text once."""
         return list(dict.fromkeys((*self.entity_texts.values(), *self.relation_texts.values())))
-
-
-@dataclass(frozen=True, slots=True)
-class Unembedded:
-    """Entities and relations whose vector is still to be made: no model could be asked when their text changed."""
-
-    entities: tuple[str, ...] = ()
-    relations: tuple[RelationKey, ...] = ()
-
-
-async def unembedded_in(kb: KnowledgeBase) -> Unembedded:
-    """What waits for its vector. The next commit makes up for it."""
-    row: Mapping[str, Any] = (await kb.stamps.get_many([_UNEMBEDDED])).get(_UNEMBEDDED, {})
-    return Unembedded(tuple(row.get("entities", ())), tuple(RelationKey(*pair) for pair in row.get("relations", ())))
-
-
-async def note_unembedded(kb: KnowledgeBase, waiting: Unembedded) -> None:
-    """Notes what waits for its vector, inside a transaction; no row if nothing does."""
-    if waiting.entities or waiting.relations:
-        relations = [list(pair) for pair in waiting.relations]
-        await kb.stamps.put_many({_UNEMBEDDED: {"entities": list(waiting.entities), "relations": relations}})
-    else:
-        await kb.stamps.delete_many([_UNEMBEDDED])
-
-
-async def generation_of(kb: KnowledgeBase) -> int:
-    """How many changes were committed to this base."""
-    row = (await kb.stamps.get_many([_GENERATION])).get(_GENERATION, {})
-    value = row.get("value", 0)
-    return value if isinstance(value, int) else 0
-
-
-async def next_generation(kb: KnowledgeBase, change: GraphChange) -> None:
-    """Counts the commit of a change, inside its transaction."""
-    await kb.stamps.put_many({_GENERATION: {"value": change.generation + 1}})
 
 
 async def ledger_of(kb: KnowledgeBase, chunk_ids: Sequence[str]) -> dict[str, Extraction]:
@@ -124,15 +80,16 @@ async def plan_change(
         settings: Hold the caps of what is shown.
     """
     async with kb.snapshot() as seen:
-        generation = await generation_of(seen)
-        unembedded = await unembedded_in(seen)
-        old_chunks = (await seen.manifests.get_many([document_id])).get(document_id, ())
+        stamps = await stamps_of(seen)
+        manifest = (await seen.manifests.get_many([document_id])).get(document_id)
+        old_chunks = manifest or ()
         old = await ledger_of(seen, old_chunks)
         before = evidence_in((extraction, "") for extraction in old.values())
         after = evidence_in((extraction, name) for extraction in extractions)
         planner = _Planner(seen, settings, before, after)
-        await planner.read(frozenset(old_chunks), unembedded)
-    return planner.change(generation, old_chunks, tuple(old))
+        await planner.read(frozenset(old_chunks), stamps.unembedded)
+    merged = planner.change(stamps)
+    return replace(merged, replaces=manifest is not None, old_chunks=old_chunks, old_extractions=tuple(old))
 
 
 class _Planner:
@@ -174,15 +131,13 @@ class _Planner:
         names = {document_id: record.name for document_id, record in records.items()}
         return evidence_in((extraction, names.get(extraction.document_id, "")) for extraction in extractions)
 
-    def change(self, generation: int, old_chunks: tuple[str, ...], old_extractions: tuple[str, ...]) -> GraphChange:
+    def change(self, stamps: Stamps) -> GraphChange:
         """Everything touched, merged."""
         entities, relations = self._merged_entities(), self._merged_relations()
         gone_entities = self._before.entities.keys() - {entity.key for entity in entities}
         gone_relations = self._before.relations.keys() - {relation.key for relation in relations}
         return GraphChange(
-            generation=generation,
-            old_chunks=old_chunks,
-            old_extractions=old_extractions,
+            stamps=stamps,
             entities=tuple(entities),
             relations=tuple(relations),
             gone_entities=tuple(sorted(gone_entities)),

@@ -7,6 +7,7 @@ reaches earlier ones, and the order of ingest changes nothing.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from bisect import bisect_left
@@ -83,6 +84,7 @@ _MAX_TERMS: Final = 200
 """Defined terms of a document that are looked for in it."""
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def own_names(heading: str) -> tuple[str, ...]:
     """What a title or heading is called where it is spoken of: itself, then its shorter forms.
 

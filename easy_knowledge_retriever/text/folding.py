@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from typing import Final
@@ -78,6 +79,7 @@ _TRAILING: Final = "\"',;:."
 _WRAPPERS: Final = {"(": ")", "[": "]", "{": "}", "<": ">", "*": "*", "_": "_"}
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def entity_key(name: str) -> str:
     """The identity of an entity: its name folded, blanks collapsed, quotes and wrapping punctuation taken off.
 
