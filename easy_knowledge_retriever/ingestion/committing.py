@@ -21,7 +21,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_deletion", "commit_version", "parse_key"]
+__all__ = ["Version", "commit_deletion", "commit_version", "parse_key", "parses_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ def parse_key(document: Document) -> str:
     return f"{document.digest}/{document.parser}/{document.id}"
 
 
+async def parses_of(kb: KnowledgeBase, digest: str, parser: str) -> list[Document]:
+    """Parses of one content by one parser. One without text points at the document of its id, which holds the rest."""
+    return [document async for _, document in kb.parses.scan(f"{digest}/{parser}/")]
+
+
 async def commit_version(
     kb: KnowledgeBase,
     change: GraphChange,
@@ -49,7 +54,8 @@ async def commit_version(
     graph_vectors: Mapping[str, FloatVector],
     model: EmbeddingStamp,
     *,
-    drop_staged: bool = True,
+    standing: DocRecord | None,
+    paid_for: bool,
 ) -> bool:
     """Puts a version in the place of the one before it; False, with nothing written, if the base has changed since the plan.
 
@@ -60,17 +66,17 @@ async def commit_version(
         record: Its status from now on.
         graph_vectors: Text → vector for every text of the plan.
         model: The model that made the vectors.
-        drop_staged: Whether extractions may be staged for the document, which are no longer needed then.
+        standing: The status before this ingest began.
+        paid_for: Whether this ingest staged extractions.
     """
     async with kb.transaction() as inside:
         if await generation_of(inside) != change.stamps.generation:
             return False
         failpoint("tx-begin")
-        if change.replaces:
-            await _drop_parse(inside, version.document.id)
+        await _drop_parses(inside, version.document.id, standing)
         await _put_version(inside, version)
         waiting = await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
-        if drop_staged:
+        if paid_for or (standing is not None and standing.pending_version):
             await _drop_staged(inside, version.document.id)
         await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
         failpoint("tx-before-status")
@@ -82,7 +88,7 @@ async def commit_version(
 
 
 async def commit_deletion(
-    kb: KnowledgeBase, change: GraphChange, document_id: str, graph_vectors: Mapping[str, FloatVector]
+    kb: KnowledgeBase, change: GraphChange, standing: DocRecord, graph_vectors: Mapping[str, FloatVector]
 ) -> bool:
     """Takes a document away; False, with nothing written, if the base has changed since the plan.
 
@@ -91,11 +97,12 @@ async def commit_deletion(
     async with kb.transaction() as inside:
         if await generation_of(inside) != change.stamps.generation:
             return False
+        document_id = standing.id
         failpoint("delete-begin")
         await inside.status.delete([document_id])
         waiting = await _put_graph(inside, change, graph_vectors, [])
         await _drop_version(inside, change, (), ())
-        await _drop_parse(inside, document_id)
+        await _drop_parses(inside, document_id, standing)
         await _drop_staged(inside, document_id)
         await inside.manifests.delete_many([document_id])
         await inside.documents.delete_many([document_id])
@@ -165,9 +172,12 @@ async def _put_stamps(kb: KnowledgeBase, change: GraphChange, waiting: Unembedde
     await put_stamps(kb, change.stamps, Stamps(change.stamps.generation + 1, model, waiting))
 
 
-async def _drop_parse(kb: KnowledgeBase, document_id: str) -> None:
-    documents = (await kb.documents.get_many([document_id])).values()
-    await kb.parses.delete_many([parse_key(document) for document in documents])
+async def _drop_parses(kb: KnowledgeBase, document_id: str, standing: DocRecord | None) -> None:
+    """The parses of every version the document had or was to have."""
+    versions = {standing.version, standing.pending_version} - {""} if standing is not None else ()
+    for version in versions:
+        keys = [key async for key, _ in kb.parses.scan(f"{version}/") if key.endswith(f"/{document_id}")]
+        await kb.parses.delete_many(keys)
 
 
 async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:

@@ -48,5 +48,5 @@ async def delete_document(
             await vectors.embed(change)
         except UpstreamError as error:
             logger.warning("some entities wait for their vectors until the next ingest: %s", error)
-        if await commit_deletion(kb, change, document_id, vectors.by_text):
+        if await commit_deletion(kb, change, record, vectors.by_text):
             return DeletionResult("success", document_id, f"{record.name!r} is deleted", 200, record.name)

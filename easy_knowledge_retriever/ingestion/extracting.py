@@ -8,6 +8,7 @@ from typing import Final
 
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.progress import Run
+from easy_knowledge_retriever.ingestion.sharing import Twin
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
 from easy_knowledge_retriever.operations.merging import with_ends
@@ -15,7 +16,7 @@ from easy_knowledge_retriever.types import Chunk, Document, Extraction
 
 __all__ = ["extract"]
 
-_KEPT_AT_ONCE: Final = 16
+_KEPT_AT_ONCE: Final = 64
 """Chunks whose paid extractions are made durable together."""
 
 
@@ -25,6 +26,7 @@ async def extract(
     chunks: Sequence[Chunk],
     extractors: Sequence[Extractor],
     llm_extractor: Extractor | None,
+    twin: Twin | None = None,
 ) -> tuple[Extraction, ...]:
     """The extractions of a version, one a chunk and source, each with an entity for every end of its relations.
 
@@ -34,6 +36,7 @@ async def extract(
         chunks: Its chunks.
         extractors: Cost nothing.
         llm_extractor: Is paid for: what it found in an attempt that failed later is not asked for again.
+        twin: The same content under another name: what was paid for there is not asked for again either.
     """
     found: list[Extraction] = []
     with run.stage("extract", len(chunks)) as progress:
@@ -41,7 +44,7 @@ async def extract(
             found += _taken(run, await extractor.extract(document, chunks, progress))
     if llm_extractor is not None:
         with run.stage("extract_llm", len(chunks)) as progress:
-            found += await _paid(run, document, chunks, llm_extractor, progress)
+            found += await _paid(run, document, chunks, llm_extractor, twin, progress)
     complete = _one_a_source(found)
     if chunks and not any(e.source == "llm" or llm_extractor is None for e in complete):
         run.warnings.append("no_entities")
@@ -49,10 +52,17 @@ async def extract(
 
 
 async def _paid(
-    run: Run, document: Document, chunks: Sequence[Chunk], extractor: Extractor, progress: Progress
+    run: Run,
+    document: Document,
+    chunks: Sequence[Chunk],
+    extractor: Extractor,
+    twin: Twin | None,
+    progress: Progress,
 ) -> list[Extraction]:
-    keys = {extraction_key(chunk.id, "llm"): chunk for chunk in chunks}
-    found = [*(await run.kb.staged.get_many(list(keys))).values()]
+    keys = [extraction_key(chunk.id, "llm") for chunk in chunks]
+    found = [*(await run.kb.staged.get_many(keys)).values()]
+    if twin is not None and not found:
+        found = await twin.paid(run.kb, chunks)
     done = {extraction.chunk_id for extraction in found}
     missing = [chunk for chunk in chunks if chunk.id not in done]
     for at in range(0, len(missing), _KEPT_AT_ONCE):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
@@ -13,8 +15,10 @@ from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.origins import File, Given, Origin
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
+from easy_knowledge_retriever.ingestion.sharing import twin_of
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
@@ -32,11 +36,11 @@ from easy_knowledge_retriever.types import (
     DocStatus,
     Document,
     IngestReport,
+    Metadata,
 )
 
 __all__ = ["Ingestion"]
 
-Load = Callable[[], Awaitable[Document]]
 Marker = tuple[str | None, bool]
 """``split_by_character`` and ``split_by_character_only``."""
 
@@ -102,20 +106,36 @@ class Ingestion:
             IngestionError: A step failed; the version before, if any, is untouched.
             EmbeddingMismatchError: The base holds vectors of another model; nothing was written.
         """
+        return await self._ingest(Given(document), (split_by_character, split_by_character_only), track_id)
 
-        async def load() -> Document:
-            return document
+    async def ingest_file(
+        self,
+        path: str | Path,
+        *,
+        name: str = "",
+        collection: str = "",
+        metadata: Metadata = MappingProxyType({}),
+        start_page: int | None = None,
+        end_page: int | None = None,
+        track_id: str = "",
+    ) -> IngestReport:
+        """Takes in a file.
 
-        record = DocRecord(
-            document.id,
-            document.name,
-            DocStatus.PROCESSING,
-            document.collection,
-            pending_version=document.digest,
-            metadata=document.metadata,
-            track_id=track_id,
-        )
-        return await self._ingest(record, load, (split_by_character, split_by_character_only))
+        Args:
+            path: The file; its suffix chooses the parser.
+            name: What the document is called within its collection; the path as it is given if empty.
+            collection: Where it belongs.
+            metadata: What filters may ask for.
+            start_page: First page wanted, 0-based.
+            end_page: Last page wanted, 0-based and itself included.
+            track_id: Kept with its status.
+
+        Raises:
+            IngestionError: A step failed; the version before, if any, is untouched.
+            EmbeddingMismatchError: The base holds vectors of another model; nothing was written.
+        """
+        first, last = (start_page or 0) + 1, None if end_page is None else end_page + 1
+        return await self._ingest(File.at(path, name or str(path), collection, metadata, first, last), (None, False), track_id)
 
     async def delete_document(self, document_id: str) -> DeletionResult:
         """Takes a document away, see :func:`~easy_knowledge_retriever.ingestion.deletion.delete_document`.
@@ -130,31 +150,36 @@ class Ingestion:
         """The lock of one document: a second ingest of it waits, and then finds that all is done."""
         return self._documents.setdefault(document_id, asyncio.Lock())
 
-    async def _ingest(self, record: DocRecord, load: Load, marker: Marker) -> IngestReport:
+    async def _ingest(self, origin: Origin, marker: Marker, track_id: str) -> IngestReport:
+        record = replace(origin.record(), track_id=track_id)
         async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
             self._observer(DocumentStarted(run.name))
             await self._check_embedding()
+            with run.stage("read"):
+                version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
-            if standing is not None and standing.version == record.pending_version:
-                return await self._unchanged(run, standing, record)
-            await run.begin(standing)
+            if standing is not None and standing.version == version:
+                return await self._unchanged(run, standing)
+            await run.begin(standing, version)
             failpoint("record-written")
 
             with run.stage("parse"):
-                document = await load()
+                document = await origin.document(self._kb)
             with run.stage("chunk"):
                 chunks = await self._chunks(document, marker)
                 failpoint("chunked")
+            twin = await twin_of(self._kb, document, chunks)
             with run.stage("embed", len(chunks)) as progress:
-                vectors = await embed_chunks(self._embedding, chunks, progress)
+                vectors = await twin.vectors(self._kb) if twin else None
+                if vectors is None:
+                    vectors = await embed_chunks(self._embedding, chunks, progress)
                 failpoint("embed-done")
-            extractions = await extract(run, document, chunks, self._extractors, self._llm_extractor)
+            extractions = await extract(run, document, chunks, self._extractors, self._llm_extractor, twin)
             failpoint("extracted")
             with run.stage("commit"):
-                version = Version(document, chunks, vectors, extractions)
-                staged = self._llm_extractor is not None or (standing is not None and standing.pending_version != "")
-                await self._commit(version, _processed(run.record, document, chunks), drop_staged=staged)
-            return _report(run, version)
+                ready = Version(document, chunks, vectors, extractions)
+                await self._commit(ready, _processed(run.record, document, chunks), standing)
+            return _report(run, ready)
 
     async def _chunks(self, document: Document, marker: Marker) -> tuple[Chunk, ...]:
         return await apply_chunking(
@@ -167,9 +192,11 @@ class Ingestion:
             chunk_overlap_token_size=self._settings.chunk_overlap_token_size,
         )
 
-    async def _unchanged(self, run: Run, standing: DocRecord, wanted: DocRecord) -> IngestReport:
+    async def _unchanged(self, run: Run, standing: DocRecord) -> IngestReport:
         """The version is there already; an attempt at another one that failed since is forgotten."""
-        record = replace(standing, status=DocStatus.PROCESSED, pending_version="", stage="", error="", metadata=wanted.metadata)
+        record = replace(
+            standing, status=DocStatus.PROCESSED, pending_version="", stage="", error="", metadata=run.record.metadata
+        )
         if record != standing:
             await self._kb.status.put([replace(record, updated_at=now())])
         self._observer(DocumentFinished(run.name, standing.chunk_count, 0, 0, run.seconds, unchanged=True))
@@ -181,7 +208,7 @@ class Ingestion:
             chunks=standing.chunk_count,
             pages=standing.page_count,
             unchanged=True,
-            track_id=wanted.track_id,
+            track_id=run.record.track_id,
         )
 
     async def _check_embedding(self) -> None:
@@ -190,12 +217,15 @@ class Ingestion:
             check_embedding(await stamps_of(self._kb), self._embedding, self._settings)
             self._checked = True
 
-    async def _commit(self, version: Version, record: DocRecord, *, drop_staged: bool) -> None:
+    async def _commit(self, version: Version, record: DocRecord, standing: DocRecord | None) -> None:
         """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
         vectors, model = GraphVectors(self._embedding), model_of(self._embedding)
         change = await self._planned(version, vectors)
+        paid_for = self._llm_extractor is not None
         async with self._turn:
-            while not await commit_version(self._kb, change, version, record, vectors.by_text, model, drop_staged=drop_staged):
+            while not await commit_version(
+                self._kb, change, version, record, vectors.by_text, model, standing=standing, paid_for=paid_for
+            ):
                 change = await self._planned(version, vectors)
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:

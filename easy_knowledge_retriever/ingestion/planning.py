@@ -38,8 +38,6 @@ class GraphChange:
 
     stamps: Stamps
     """Those of the base when the change was planned."""
-    replaces: bool = False
-    """Whether there is a version before."""
     old_chunks: tuple[str, ...] = ()
     """Chunks of the version that goes."""
     old_extractions: tuple[str, ...] = ()
@@ -81,15 +79,14 @@ async def plan_change(
     """
     async with kb.snapshot() as seen:
         stamps = await stamps_of(seen)
-        manifest = (await seen.manifests.get_many([document_id])).get(document_id)
-        old_chunks = manifest or ()
+        old_chunks = (await seen.manifests.get_many([document_id])).get(document_id, ())
         old = await ledger_of(seen, old_chunks)
         before = evidence_in((extraction, "") for extraction in old.values())
         after = evidence_in((extraction, name) for extraction in extractions)
         planner = _Planner(seen, settings, before, after)
         await planner.read(frozenset(old_chunks), stamps.unembedded)
     merged = planner.change(stamps)
-    return replace(merged, replaces=manifest is not None, old_chunks=old_chunks, old_extractions=tuple(old))
+    return replace(merged, old_chunks=old_chunks, old_extractions=tuple(old))
 
 
 class _Planner:

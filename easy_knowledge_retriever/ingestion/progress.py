@@ -73,20 +73,19 @@ class Run:
         self.timings[name] = self.timings.get(name, 0.0) + seconds
         self.observer(StageFinished(self.name, name, seconds))
 
-    async def begin(self, standing: DocRecord | None) -> None:
+    async def begin(self, standing: DocRecord | None, version: str) -> None:
         """Records that the ingest runs, before any work is done. What the version before says of itself stays until then."""
-        if standing is not None:
-            asked = self.record
-            self.record = replace(
-                standing,
-                status=asked.status,
-                pending_version=asked.pending_version,
-                stage="",
-                error="",
-                track_id=asked.track_id,
-            )
-        started = now()
-        self.record = replace(self.record, created_at=self.record.created_at or started, updated_at=started)
+        asked, started = self.record, now()
+        self.record = replace(
+            standing or asked,
+            status=DocStatus.PROCESSING,
+            pending_version=version,
+            stage="",
+            error="",
+            track_id=asked.track_id,
+            created_at=standing.created_at if standing else started,
+            updated_at=started,
+        )
         await self.kb.status.put([self.record])
         self.recorded = True
 

@@ -1,0 +1,140 @@
+"""Where a document comes from: a file that is parsed, or a document that is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from easy_knowledge_retriever.errors import ParseError
+from easy_knowledge_retriever.ingestion.committing import parse_key, parses_of
+from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.parsing import parser_for
+from easy_knowledge_retriever.parsing.base import Source
+from easy_knowledge_retriever.types import DocRecord, DocStatus, Document, Metadata
+
+__all__ = ["File", "Given", "Origin"]
+
+_WORTH_KEEPING: Final = 0.2
+"""Seconds a parse takes that is kept for a second attempt."""
+
+
+class Origin(ABC):
+    """A document on its way in: what it is called, its version, and then what it says."""
+
+    @abstractmethod
+    def record(self) -> DocRecord:
+        """Its status before anything is known of its content."""
+
+    @abstractmethod
+    async def version(self) -> str:
+        """Digest of its content.
+
+        Raises:
+            ParseError: There is nothing to read.
+        """
+
+    @abstractmethod
+    async def document(self, kb: KnowledgeBase) -> Document:
+        """The document. ``version`` was called before.
+
+        Raises:
+            ParseError: It cannot be read.
+        """
+
+
+class Given(Origin):
+    """A document that was parsed elsewhere, or a bare text."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def record(self) -> DocRecord:
+        given = self._document
+        return DocRecord(given.id, given.name, DocStatus.PROCESSING, given.collection, metadata=given.metadata)
+
+    async def version(self) -> str:
+        return self._document.digest
+
+    async def document(self, kb: KnowledgeBase) -> Document:
+        return self._document
+
+
+class File(Origin):
+    """A file, parsed by what its suffix says; equal contents are parsed once.
+
+    Args:
+        path: The file.
+        source: How its document is called; the content is filled in when it is read.
+    """
+
+    def __init__(self, path: Path, source: Source) -> None:
+        self._path = path
+        self._source = source
+
+    @classmethod
+    def at(cls, path: str | Path, name: str, collection: str, metadata: Metadata, first_page: int, last_page: int | None) -> File:
+        """The file at ``path``, its document called ``name``; pages are 1-based and both included."""
+        suffix = Path(path).suffix.lower()
+        source = Source(name, b"", suffix, collection, "", metadata, first_page, last_page)
+        return cls(Path(path), source)
+
+    def record(self) -> DocRecord:
+        source = self._source
+        return DocRecord(source.document_id, source.name, DocStatus.PROCESSING, source.collection, metadata=source.metadata)
+
+    async def version(self) -> str:
+        parser_for(self._path)
+        content = await asyncio.to_thread(_content, self._path)
+        self._source = await asyncio.to_thread(_filled, self._source, content)
+        return self._source.digest
+
+    async def document(self, kb: KnowledgeBase) -> Document:
+        parser = parser_for(self._path)
+        known = await self._known(kb, parser.fingerprint)
+        if known is not None:
+            return known
+        began = time.perf_counter()
+        document = await asyncio.to_thread(parser.parse, self._source)
+        failpoint("parsed")
+        if time.perf_counter() - began > _WORTH_KEEPING:
+            await kb.parses.put_many({parse_key(document): document})
+            failpoint("parse-durable")
+        return document
+
+    async def _known(self, kb: KnowledgeBase, parser: str) -> Document | None:
+        """The parse of the same content, from an attempt that failed later or from another document."""
+        source = self._source
+        for kept in await parses_of(kb, source.digest, parser):
+            parse = kept if kept.text else (await kb.documents.get_many([kept.id])).get(kept.id)
+            if parse is not None and parse.digest == source.digest:
+                return replace(
+                    parse, id=source.document_id, name=source.name, collection=source.collection, metadata=source.metadata
+                )
+        return None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ParseError(f"there is no file {str(path)!r}", code="not_found") from error
+    except OSError as error:
+        raise ParseError(f"{str(path)!r} cannot be read: {error.strerror}", code="not_found") from error
+
+
+def _filled(source: Source, content: bytes) -> Source:
+    return Source(
+        source.name,
+        content,
+        source.suffix,
+        source.collection,
+        source.document_id,
+        source.metadata,
+        source.first_page,
+        source.last_page,
+    )
