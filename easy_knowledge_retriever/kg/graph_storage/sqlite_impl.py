@@ -18,6 +18,8 @@ from easy_knowledge_retriever.types import Entity, MentionEdge, Relation, Relati
 __all__ = ["SqliteGraphStorage"]
 
 _KEYS = "IN (SELECT value FROM json_each(?))"
+# Without statistics SQLite prefers the unique index, which holds the chunk too but does not begin with it.
+_BY_CHUNK = "INDEXED BY mention_chunk"
 
 
 class SqliteGraphStorage(SqliteStorage, GraphStorage):
@@ -39,7 +41,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
             _remove(session, "entity", space, "key", latest)
             session.write("INSERT INTO entity (space, key, name, value) VALUES (?, ?, ?, ?)", _in(space, latest.values()))
 
-        await self._put(entities, lambda e: (e.key, e.name, encoded(encode_entity(e))), write)
+        await self._put(entities, lambda given: [(e.key, e.name, encoded(encode_entity(e))) for e in given], write)
 
     async def put_relations(self, relations: Sequence[Relation]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
@@ -48,12 +50,12 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
             sql = "INSERT INTO relation (space, first, second, weight, value) VALUES (?, ?, ?, ?, ?)"
             session.write(sql, _in(space, latest.values()))
 
-        await self._put(relations, lambda r: (*r.key, r.weight, encoded(encode_relation(r))), write)
+        await self._put(relations, lambda given: [(*r.key, r.weight, encoded(encode_relation(r))) for r in given], write)
 
     async def put_mentions(self, mentions: Sequence[MentionEdge]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             latest = {row[:2]: row for row in rows}
-            sql = f"SELECT seq, entity, chunk FROM mention WHERE space = ? AND chunk {_KEYS}"
+            sql = f"SELECT seq, entity, chunk FROM mention {_BY_CHUNK} WHERE space = ? AND chunk {_KEYS}"
             known = session.keyed(sql, space, {chunk for _, chunk in latest})
             session.remove("mention", space, [seq for seq, *pair in known if tuple(pair) in latest])
             session.write(
@@ -62,7 +64,10 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
                 _in(space, latest.values()),
             )
 
-        await self._put(mentions, lambda m: (m.entity, m.chunk_id, m.document_id, m.collection, m.weight, m.source), write)
+        def rows(given: Sequence[MentionEdge]) -> list[Row]:
+            return [(m.entity, m.chunk_id, m.document_id, m.collection, m.weight, m.source) for m in given]
+
+        await self._put(mentions, rows, write)
 
     async def delete_entities(self, keys: Sequence[str]) -> None:
         def write(session: SqliteSession, space: int, keys: list[str]) -> None:
@@ -71,16 +76,16 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
                 _remove(session, "relation", space, column, keys)
             _remove(session, "mention", space, "entity", keys)
 
-        await self._put(keys, str, write)
+        await self._put(keys, list, write)
 
     async def delete_relations(self, keys: Sequence[RelationKey]) -> None:
         def write(session: SqliteSession, space: int, keys: list[RelationKey]) -> None:
             session.remove("relation", space, [seq for seq, _ in _relation_rows(session, space, keys)])
 
-        await self._put(keys, lambda key: RelationKey(*key), write)
+        await self._put(keys, lambda keys: [RelationKey(*key) for key in keys], write)
 
     async def delete_mentions(self, chunk_ids: Sequence[str]) -> None:
-        await self._put(chunk_ids, str, lambda session, space, ids: _remove(session, "mention", space, "chunk", ids))
+        await self._put(chunk_ids, list, lambda session, space, ids: _remove(session, "mention", space, "chunk", ids))
 
     async def entities(self, keys: Sequence[str], filter: SearchFilter | None = None) -> dict[str, Entity]:
         return await self._read(lambda session, space: _entities(session, space, keys, filter))
@@ -114,7 +119,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def mentions_in(self, chunk_ids: Sequence[str]) -> dict[str, list[MentionEdge]]:
         def work(session: SqliteSession, space: int) -> dict[str, list[MentionEdge]]:
-            sql = f"SELECT {_MENTION} FROM mention WHERE space = ? AND chunk {_KEYS} ORDER BY entity"
+            sql = f"SELECT {_MENTION} FROM mention {_BY_CHUNK} WHERE space = ? AND chunk {_KEYS} ORDER BY entity"
             found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
             for row in session.keyed(sql, space, chunk_ids):
                 found[row[1]].append(MentionEdge(*row))
@@ -201,7 +206,8 @@ def _in(space: int, rows: Iterable[Row]) -> list[Row]:
 
 
 def _remove(session: SqliteSession, table: str, space: int, column: str, keys: Iterable[str]) -> None:
-    found = session.keyed(f"SELECT seq FROM {table} WHERE space = ? AND {column} {_KEYS}", space, keys)
+    index = _BY_CHUNK if column == "chunk" else ""
+    found = session.keyed(f"SELECT seq FROM {table} {index} WHERE space = ? AND {column} {_KEYS}", space, keys)
     session.remove(table, space, [seq for (seq,) in found])
 
 
@@ -234,7 +240,8 @@ def _existing(session: SqliteSession, space: int, keys: Iterable[str]) -> list[s
 def _seen(session: SqliteSession, space: int, column: str, keys: Iterable[str], filter: SearchFilter) -> set[str]:
     """Those of some entities or chunks that have a mention the filter admits."""
     admitted, values = _admitted(filter)
-    sql = f"SELECT DISTINCT {column} FROM mention WHERE space = ? AND {column} {_KEYS} {admitted}"
+    index = _BY_CHUNK if column == "chunk" else ""
+    sql = f"SELECT DISTINCT {column} FROM mention {index} WHERE space = ? AND {column} {_KEYS} {admitted}"
     return {key for (key,) in session.keyed(sql, space, keys, values)}
 
 

@@ -45,13 +45,13 @@ class SqliteKVStorage(SqliteStorage, KVStorage):
                 [(space, *row) for row in rows],
             )
 
-        await self._put(list(values.items()), _row, write)
+        await self._put(list(values.items()), _rows, write)
 
     async def delete_many(self, keys: Sequence[str]) -> None:
         def write(session: SqliteSession, space: int, rows: list[str]) -> None:
             session.write("DELETE FROM kv WHERE space = ? AND key = ?", [(space, key) for key in rows])
 
-        await self._put(keys, str, write)
+        await self._put(keys, list, write)
 
     async def scan(self, prefix: str = "") -> AsyncIterator[tuple[str, JsonObject]]:
         session = self._session
@@ -106,13 +106,16 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
                 [(space, *row) for row in rows],
             )
 
-        await self._put(list(records), lambda r: (r.id, r.name, r.status.value, encoded(encode_record(r))), write)
+        def rows(records: Sequence[DocRecord]) -> list[tuple[str, str, str, str]]:
+            return [(r.id, r.name, r.status.value, encoded(encode_record(r))) for r in records]
+
+        await self._put(list(records), rows, write)
 
     async def delete(self, ids: Sequence[str]) -> None:
         def write(session: SqliteSession, space: int, rows: list[str]) -> None:
             session.write("DELETE FROM status WHERE space = ? AND id = ?", [(space, key) for key in rows])
 
-        await self._put(ids, str, write)
+        await self._put(ids, list, write)
 
     async def by_status(self, status: DocStatus) -> list[DocRecord]:
         return await self._records("AND status = ? ORDER BY name, id", status.value)
@@ -131,8 +134,8 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
         session.write("DELETE FROM status WHERE space = ?", [(space,)])
 
 
-def _row(pair: tuple[str, JsonObject]) -> tuple[str, str]:
-    return pair[0], encoded(pair[1])
+def _rows(pairs: Sequence[tuple[str, JsonObject]]) -> list[tuple[str, str]]:
+    return [(key, encoded(value)) for key, value in pairs]
 
 
 def _object(session: SqliteSession, text: str) -> JsonObject:

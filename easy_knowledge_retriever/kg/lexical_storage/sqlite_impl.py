@@ -24,7 +24,7 @@ Terms = NDArray[np.uint64]
 Counts = NDArray[np.uint32]
 
 _TERM = np.dtype("<u8")
-_COUNTS = (np.dtype("u1"), np.dtype("<u2"), np.dtype("<u4"))
+_COUNTS: tuple[np.dtype[np.unsignedinteger], ...] = (np.dtype("u1"), np.dtype("<u2"), np.dtype("<u4"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class _Segment:
     collections: NDArray[np.int32]
     fields: tuple[str, ...]
     lengths: NDArray[np.int64]
-    """Shape (rows, fields)."""
+    """Shape (fields, rows)."""
     terms: Terms
     """Shape (postings,), ascending."""
     rows: NDArray[np.int32]
     """Shape (postings,)."""
     counts: NDArray[np.unsignedinteger]
-    """Shape (postings, fields): how often the term stands in each field of the row."""
+    """Shape (fields, postings): how often the term stands in each field of the row."""
 
 
 class _LexicalMirror(Mirror[_Segment]):
@@ -55,7 +55,7 @@ class _LexicalMirror(Mirror[_Segment]):
         seqs, ids, documents, collections, named, terms, counts = zip(*rows, strict=True)
         fields = tuple(sorted({name for names in set(named) for name in json.loads(names)}))
         tables = [_counted(n, t, c, fields) for n, t, c in zip(named, terms, counts, strict=True)]
-        sizes = np.array([len(table) for table in tables])
+        sizes = np.array([table.shape[1] for table in tables])
         return _segment(
             np.array(seqs, np.int64),
             list(ids),
@@ -64,7 +64,7 @@ class _LexicalMirror(Mirror[_Segment]):
             fields,
             np.frombuffer(b"".join(terms), _TERM),
             np.repeat(np.arange(len(rows), dtype=np.int32), sizes),
-            np.concatenate(tables),
+            np.concatenate(tables, axis=1),
         )
 
     def merge(self, parts: Sequence[Part[_Segment]], vocabulary: Vocabulary) -> _Segment:
@@ -82,7 +82,7 @@ class _LexicalMirror(Mirror[_Segment]):
             fields,
             np.concatenate([p.segment.terms[keep] for p, keep, _ in both]),
             np.concatenate([place[p.segment.rows[keep]] for p, keep, place in both]),
-            np.concatenate([_columns(p.segment.counts[keep], p.segment.fields, fields) for p, keep, _ in both]),
+            np.concatenate([_arranged(p.segment.counts[:, keep], p.segment.fields, fields) for p, keep, _ in both], axis=1),
         )
 
 
@@ -112,7 +112,7 @@ class SqliteLexicalStorage(SqliteStorage, LexicalStorage):
                 [(space, *row) for row in latest.values()],
             )
 
-        await self._put(records, _row, write)
+        await self._put(records, _rows, write)
 
     async def search(
         self,
@@ -161,7 +161,7 @@ class SqliteLexicalStorage(SqliteStorage, LexicalStorage):
         def write(session: SqliteSession, space: int, keys: list[str]) -> None:
             session.remove("lexical", space, _seqs(session, space, keys))
 
-        await self._put(ids, str, write)
+        await self._put(ids, list, write)
 
     async def ids(self) -> list[str]:
         sql = "SELECT id FROM lexical WHERE space = ? ORDER BY id"
@@ -202,29 +202,30 @@ class _Match:
     def scores(self, idf: NDArray[np.float64], k1: float, b: float, average: float) -> NDArray[np.float64]:
         """The BM25 score of every row; 0 where no term stands. Shape (rows,)."""
         segment = self.part.segment
-        rows = segment.rows[self.places]
-        frequency = _weighted(segment.counts[self.places], self.weights)
-        lengths = _weighted(segment.lengths[rows], self.weights)
-        found = frequency > 0
-        rows, frequency, lengths = rows[found], frequency[found], lengths[found]
-        saturated = frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * lengths / average))
+        rows, term = segment.rows[self.places], self.term
+        frequency = _weighted([counts[self.places] for counts in segment.counts], self.weights)
+        if not (found := frequency > 0).all():
+            rows, term, frequency = rows[found], term[found], frequency[found]
+        norms = k1 * (1 - b + b * _weighted(list(segment.lengths), self.weights) / average) if average else segment.seqs
+        saturated = frequency * (k1 + 1) / (frequency + norms[rows])
         # Postings are in order of term, so every row sums up its terms in the same order wherever it stands.
-        return np.bincount(rows, idf[self.term[found]] * saturated, minlength=self.part.size).astype(np.float64, copy=False)
+        return np.bincount(rows, idf[term] * saturated, minlength=self.part.size).astype(np.float64, copy=False)
 
 
-def _weighted(table: NDArray[np.integer], weights: Sequence[float]) -> NDArray[np.float64]:
+def _weighted(columns: Sequence[NDArray[np.integer]], weights: Sequence[float]) -> NDArray[np.float64]:
     # Not a matrix product: its last bits may depend on the place of a row.
-    total = np.zeros(len(table))
-    for column, weight in enumerate(weights):
-        total += table[:, column] * weight
+    total = np.zeros(len(columns[0]) if len(columns) else 0)
+    for column, weight in zip(columns, weights, strict=True):
+        total += column * weight
     return total
 
 
 def _average_length(parts: Sequence[Part[_Segment]], weights: Mapping[str, float], rows: int) -> float:
     totals: Counter[str] = Counter()
     for part in parts:
-        sums = np.sum(part.segment.lengths[part.live], axis=0)
-        totals.update(dict(zip(part.segment.fields, sums.tolist(), strict=True)))
+        whole = part.alive == part.size
+        for name, lengths in zip(part.segment.fields, part.segment.lengths, strict=True):
+            totals[name] += int(np.sum(lengths if whole else lengths[part.live]))
     return sum(total * weights.get(name, 1.0) for name, total in sorted(totals.items())) / max(rows, 1)
 
 
@@ -255,14 +256,18 @@ def _hashed(terms: Sequence[str] | set[str]) -> Terms:
     return np.sort(hashes) if isinstance(terms, set) else hashes
 
 
+def _rows(records: Sequence[LexicalRecord]) -> list[Row]:
+    return [_row(record) for record in records]
+
+
 def _row(record: LexicalRecord) -> Row:
     """Columns of a record: its fields, the hashes of its terms, and how often each stands in each field."""
     fields = sorted(record.fields)
     counted = [Counter(record.fields[name]) for name in fields]
-    terms = {_hash(term): term for count in counted for term in count}
+    terms = {_hash(term): term for term in set().union(*counted)}
     hashes = sorted(terms)
-    table = [count[terms[hash_]] for hash_ in hashes for count in counted]
-    width = next(width for width in _COUNTS if max(table, default=0) <= np.iinfo(width).max)
+    table = [count[terms[hash_]] for count in counted for hash_ in hashes]
+    width = _width(max(table, default=0))
     return (
         record.id,
         record.document_id,
@@ -273,21 +278,26 @@ def _row(record: LexicalRecord) -> Row:
     )
 
 
+def _width(highest: int) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds a count."""
+    return next(width for width in _COUNTS if highest <= np.iinfo(width).max)
+
+
 def _counted(fields: str, terms: bytes, counts: bytes, wanted: tuple[str, ...]) -> Counts:
-    """Counts by term and field. Shape (terms, fields)."""
+    """Counts by field and term. Shape (fields, terms)."""
     names = json.loads(fields)
     cells = len(terms) // _TERM.itemsize * len(names)
     if not cells:
-        return np.zeros((0, len(wanted)), np.uint32)
-    width = next(width for width in _COUNTS if width.itemsize * cells == len(counts))
-    return _columns(np.frombuffer(counts, width).reshape(-1, len(names)), names, wanted)
+        return np.zeros((len(wanted), 0), np.uint32)
+    width = np.dtype(f"<u{len(counts) // cells}")
+    return _arranged(np.frombuffer(counts, width).reshape(len(names), -1), names, wanted)
 
 
-def _columns(table: NDArray[Any], names: Sequence[str], wanted: Sequence[str]) -> Counts:
-    """The table with a column for each wanted field."""
-    wide = np.zeros((len(table), len(wanted)), np.uint32)
-    for column, name in enumerate(names):
-        wide[:, wanted.index(name)] = table[:, column]
+def _arranged(table: NDArray[Any], names: Sequence[str], wanted: Sequence[str]) -> Counts:
+    """The table with a row for each wanted field."""
+    wide = np.zeros((len(wanted), table.shape[1]), np.uint32)
+    for row, name in zip(table, names, strict=True):
+        wide[wanted.index(name)] = row
     return wide
 
 
@@ -302,9 +312,11 @@ def _segment(
     counts: Counts,
 ) -> _Segment:
     """A segment of postings in any order of term; those of one term are in order of row."""
-    lengths = np.zeros((len(ids), len(fields)), np.int64)
-    for column in range(len(fields)):
-        lengths[:, column] = np.bincount(rows, counts[:, column], len(ids))
+    lengths = np.zeros((len(fields), len(ids)), np.int64)
+    for row, column in enumerate(counts):
+        lengths[row] = np.bincount(rows, column, len(ids))
     order = np.argsort(terms, kind="stable")
-    narrow = next(width for width in _COUNTS if counts.max(initial=0) <= np.iinfo(width).max)
-    return _Segment(seqs, ids, documents, collections, fields, lengths, terms[order], rows[order], counts[order].astype(narrow))
+    narrow = _width(int(counts.max(initial=0)))
+    return _Segment(
+        seqs, ids, documents, collections, fields, lengths, terms[order], rows[order], counts[:, order].astype(narrow)
+    )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Segment, Vocabulary, ranges, visible
+from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Segment, Vocabulary, runs, visible
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import SearchFilter, Subgraph
 
@@ -23,22 +23,30 @@ S = TypeVar("S", bound=Segment)
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Rows in order of a node: at each node heaviest first, then in order of the name at the other end."""
+    """Rows by node: at each node heaviest first, then in order of the name at the other end."""
 
     nodes: Numbers
-    """Shape (rows,), ascending."""
+    """Shape (nodes,), ascending."""
+    starts: NDArray[np.int64]
+    """Shape (nodes + 1,): where the rows of each node begin in ``rows``."""
     rows: NDArray[np.intp]
-    """Shape (rows,): the row of each."""
+    """Shape (rows,)."""
 
     @classmethod
     def of(cls, nodes: Numbers, weights: NDArray[np.float32], ranks: Numbers) -> _Index:
         rows = np.lexsort((ranks, -weights, nodes))
-        return cls(nodes[rows], rows)
+        distinct, starts = np.unique(nodes[rows], return_index=True)
+        return cls(distinct, np.append(starts, len(rows)), rows)
 
-    def find(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def find(self, nodes: Numbers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """For each row at one of the nodes the position of the node in ``nodes``, and the row."""
-        which, places = ranges(self.nodes, nodes)
-        return which, self.rows[places]
+        found = np.searchsorted(self.nodes, nodes)
+        found[found == len(self.nodes)] = 0
+        there = np.flatnonzero(self.nodes[found] == nodes)
+        starts = self.starts[found[there]]
+        counts = self.starts[found[there] + 1] - starts
+        which, places = runs(starts, counts)
+        return there[which], self.rows[places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +195,42 @@ class _Edges:
     ends: NDArray[np.int64]
     """The node at the other end."""
     weights: NDArray[np.float32]
-    kinds: NDArray[np.int8]
+    kinds: NDArray[np.int64]
     """0 for a mention, 1 for a relation."""
+
+    @classmethod
+    def none(cls) -> _Edges:
+        """No edges."""
+        empty = np.zeros(0, np.int64)
+        return cls(empty, empty, np.zeros(0, np.float32), np.zeros(0, np.int64))
+
+    @classmethod
+    def at(
+        cls,
+        asked: NDArray[np.intp],
+        found: tuple[NDArray[np.intp], NDArray[np.intp]],
+        mask: Mask,
+        ends: Numbers,
+        weights: NDArray[np.float32],
+        *,
+        base: int = 0,
+        kind: int = 0,
+    ) -> _Edges:
+        """Edges that an index found.
+
+        Args:
+            asked: Positions of the nodes the index was asked for.
+            found: Its answer.
+            mask: Which rows can be seen.
+            ends: The other end of each row.
+            weights: The weight of each row.
+            base: To be added to the ends.
+            kind: See ``kinds``.
+        """
+        which, rows = found
+        seen = mask[rows]
+        which, rows = which[seen], rows[seen]
+        return cls(asked[which], ends[rows].astype(np.int64) + base, weights[rows], np.full(len(rows), kind))
 
     @classmethod
     def joined(cls, several: Sequence[_Edges]) -> _Edges:
@@ -284,54 +326,46 @@ class Adjacency:
         nodes += [key for key in keys if 0 <= key < self._chunk_base and self._seen[key]]
         return np.array(nodes, np.int64)
 
-    def _edges(self, nodes: NDArray[np.int64]) -> _Edges:
-        """The visible edges away from nodes."""
+    def _edges(self, nodes: NDArray[np.int64], *, once: bool = False) -> _Edges:
+        """The visible edges away from nodes; with ``once``, only mentions from their chunk and relations from their first end."""
         base = self._chunk_base
         entities, chunks = np.flatnonzero(nodes < base), np.flatnonzero((nodes >= base) & (nodes < self._known))
-        found: list[_Edges] = []
-
-        def add(asked: NDArray[np.intp], index: _Index, mask: Mask, ends: NDArray[np.int64], kind: int) -> None:
-            which, rows = index.find(nodes[asked] - (base if asked is chunks else 0))
-            seen = mask[rows]
-            which, rows = which[seen], rows[seen]
-            found.append(_Edges(asked[which], ends[rows], weights[rows], np.full(len(rows), kind, np.int8)))
-
+        keys, ids = nodes[entities].astype(np.int32), (nodes[chunks] - base).astype(np.int32)
+        found = [_Edges.none()]
         for part, mask in zip(self._mentions, self._mention_masks, strict=True):
-            segment = part.segment
-            weights = segment.weights
-            add(chunks, segment.by_chunk, mask, segment.entities.astype(np.int64), 0)
-            add(entities, segment.by_entity, mask, segment.chunks.astype(np.int64) + base, 0)
+            s = part.segment
+            found.append(_Edges.at(chunks, s.by_chunk.find(ids), mask, s.entities, s.weights))
+            if not once:
+                found.append(_Edges.at(entities, s.by_entity.find(keys), mask, s.chunks, s.weights, base=base))
         for relation_part, mask in zip(self._relations, self._relation_masks, strict=True):
-            relations = relation_part.segment
-            weights = relations.weights
-            add(entities, relations.by_first, mask, relations.second.astype(np.int64), 1)
-            add(entities, relations.by_second, mask, relations.first.astype(np.int64), 1)
-        empty = np.zeros(0, np.int64)
-        none = _Edges(empty, empty, np.zeros(0, np.float32), np.zeros(0, np.int8))
-        return _Edges.joined([none, *found])
+            r = relation_part.segment
+            found.append(_Edges.at(entities, r.by_first.find(keys), mask, r.second, r.weights, kind=1))
+            if not once:
+                found.append(_Edges.at(entities, r.by_second.find(keys), mask, r.first, r.weights, kind=1))
+        return _Edges.joined(found)
 
     def _discovered(self, edges: _Edges) -> NDArray[np.int64]:
         """The ends of edges, each once, in order of discovery."""
         ranks = np.concatenate((self._names.entities.ranks()[: self._chunk_base], self._names.chunks.ranks()))
-        order = np.lexsort((ranks[edges.ends], -edges.weights, edges.kinds, edges.origin))
+        order = np.lexsort((ranks[edges.ends], -edges.weights, 2 * edges.origin + edges.kinds))
         ends = edges.ends[order]
         _, first = np.unique(ends, return_index=True)
         return ends[np.sort(first)]
 
     def _subgraph(self, kept: NDArray[np.int64], place: NDArray[np.int64], strangers: Sequence[str]) -> Subgraph:
-        base = self._chunk_base
+        base, chunk_texts = self._chunk_base, self._names.chunks.texts
         chunks, entities = kept[kept >= base], kept[kept < base]
         place[chunks], place[entities] = np.arange(len(chunks)), np.arange(len(entities)) + len(chunks)
-        edges = self._edges(np.concatenate((chunks, entities)))
-        # A mention is taken from its chunk, a relation from its first end, so that each is there once.
-        edges = edges.where((place[edges.ends] >= 0) & ~((edges.kinds == 0) & (edges.origin >= len(chunks))))
+        edges = self._edges(np.concatenate((chunks, entities)), once=True)
+        edges = edges.where(place[edges.ends] >= 0)
         ends = place[edges.ends]
-        edges, ends = edges.where(keep := (edges.kinds == 0) | (edges.origin < ends)), ends[keep]
-        order = np.lexsort((ends, edges.origin))
-        texts = (*self._names.chunks.texts[: self._known - base], *strangers)
+        order = np.argsort(edges.origin * len(kept) + ends)
+        known = chunks[chunks < self._known] - base
+        names = dict(zip(known.tolist(), map(chunk_texts.__getitem__, known.tolist()), strict=True))
+        names |= dict(enumerate(strangers, self._known - base))
         return Subgraph(
-            chunk_ids=tuple(texts[number - base] for number in chunks.tolist()),
-            entity_keys=tuple(self._names.entities.texts[number] for number in entities.tolist()),
+            chunk_ids=tuple(names[number] for number in (chunks - base).tolist()),
+            entity_keys=tuple(map(self._names.entities.texts.__getitem__, entities.tolist())),
             first=edges.origin[order].astype(np.int32),
             second=ends[order].astype(np.int32),
             weight=edges.weights[order],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,10 @@ from pathlib import Path
 
 from easy_knowledge_retriever.errors import StorageError, StoreCorruptError, WorkingDirLockedError
 
-__all__ = ["is_busy", "locked", "translated"]
+__all__ = ["is_busy", "locked", "translated", "writer_of"]
 
+_WRITE_LOCK = "120"
+"""Byte of the shared-memory file that a writer locks, by the file format of SQLite's WAL index."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -48,6 +51,24 @@ def locked(path: Path, waited: float, holder: str = "") -> WorkingDirLockedError
         f"{holder or 'another process'} has been writing to {str(path)!r} for more than {waited:g} s",
         hint="wait for it to finish, raise lock_timeout, or give each process its own working_dir",
     )
+
+
+def writer_of(path: Path) -> str:
+    """Which process holds the write lock of a database, where the system tells; empty otherwise.
+
+    Args:
+        path: The database.
+    """
+    try:
+        index = str(path.with_name(f"{path.name}-shm").stat().st_ino)
+        locks = [line.split() for line in Path("/proc/locks").read_text("ascii").splitlines()]
+        # number, POSIX, ADVISORY, WRITE, process, device:index, first and last byte; a waiting one has "->" before POSIX
+        found = [row[4] for row in locks if row[3] == "WRITE" and row[5].endswith(f":{index}") and row[6] == _WRITE_LOCK]
+        process = found[0]
+        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except (OSError, IndexError):
+        return ""
+    return f"process {process} ({command!r}) on {socket.gethostname()}"
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from easy_knowledge_retriever.errors import StoreCorruptError
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import SearchFilter
 
-__all__ = ["Generation", "Mirror", "Mirrors", "Names", "Owned", "Part", "Segment", "Vocabulary", "ranges", "visible"]
+__all__ = ["Generation", "Mirror", "Mirrors", "Names", "Owned", "Part", "Segment", "Vocabulary", "ranges", "runs", "visible"]
 
 _BATCH = 8192  # rows read from the database and made into one segment at a time
 _GROWTH = 4  # a segment is merged with the one before unless that has more than so many times its rows
@@ -248,6 +249,15 @@ class _Source(Generic[S]):
             yield rows
             after = rows[-1][0]
 
+    def built(self, rows: list[Row]) -> S:
+        """A segment of rows."""
+        try:
+            return self.mirror.build(rows, self.vocabulary)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreCorruptError(
+                f"rows of {str(self.session.store.path)!r} cannot be read: {error}", hint="restore a backup, or ingest anew"
+            ) from error
+
     def removed(self, after: int, now: int) -> list[int] | None:
         """Numbers of the rows that went after a removal; None if that is not known any more."""
         if now == after:
@@ -267,7 +277,7 @@ def _refreshed(base: Generation[S], source: _Source[S], counters: tuple[int, int
         base, gone = Generation(), []
     parts = _without(base.parts, gone)
     for rows in source.added(base.seq if base.parts else 0):
-        segment = source.mirror.build(rows, source.vocabulary)
+        segment = source.built(rows)
         parts = _settle([*parts, Part(segment, np.ones(len(rows), np.bool_), len(rows))], source.mirror, source.vocabulary)
     return Generation(seq, removed, tuple(_settle(parts, source.mirror, source.vocabulary)))
 
@@ -344,7 +354,19 @@ def ranges(column: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.intp]
     """
     wanted = wanted.astype(column.dtype, copy=False)  # else the column would be converted, and it is the longer one
     starts = np.searchsorted(column, wanted, side="left")
-    counts = np.searchsorted(column, wanted, side="right") - starts
-    which = np.repeat(np.arange(len(wanted)), counts)
+    return runs(starts, np.searchsorted(column, wanted, side="right") - starts)
+
+
+def runs(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """The places of several runs, one after the other.
+
+    Args:
+        starts: Where each run begins.
+        counts: How long it is.
+
+    Returns:
+        For every place the position of its run, and the place.
+    """
+    which = np.repeat(np.arange(len(starts)), counts)
     before = np.cumsum(counts) - counts
     return which, np.arange(len(which)) - np.repeat(before - starts, counts)

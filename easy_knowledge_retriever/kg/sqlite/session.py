@@ -22,7 +22,7 @@ R = TypeVar("R")
 Row = tuple[Any, ...]
 """A row as sqlite3 gives and takes it."""
 
-AT_ONCE = 64
+AT_ONCE = 16
 """So many rows are encoded on the event loop and written with the next read or the commit; more go to a thread at once."""
 
 REMOVALS_KEPT = 100_000
@@ -53,6 +53,7 @@ class SqliteSession:
         self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._pending: list[Callable[[], None]] = []
+        self._spoilt = False
         self._spaces: dict[Space, int] = {}
         self.mirrors: Mapping[tuple[str, int], object] = {}
         """What was in memory when it began, for the mirrors."""
@@ -76,29 +77,30 @@ class SqliteSession:
         """The result of ``work``, which reads in a worker thread; it sees what was written in this session before."""
         return await self._store.hop(partial(self._run, work))
 
-    async def put(self, items: Sequence[T], encode: Callable[[T], R], write: Callable[[SqliteSession, list[R]], None]) -> None:
-        """Writes ``items``: ``encode`` makes a row of each, ``write`` puts the rows into the tables in a worker thread.
+    async def put(
+        self, items: Sequence[T], encode: Callable[[Sequence[T]], list[R]], write: Callable[[SqliteSession, list[R]], None]
+    ) -> None:
+        """Writes ``items``: ``encode`` makes rows of them, ``write`` puts the rows into the tables in a worker thread.
 
         A few rows wait in the session until something is read or committed, which saves a change of thread.
 
         Args:
             items: What to write.
-            encode: Gives a row for an item.
+            encode: Gives rows for items.
             write: Writes rows.
         """
         self._require_writable()
         if len(items) > AT_ONCE:
-            await self.run(lambda session: write(session, [encode(item) for item in items]))
-            return
-        rows = [encode(item) for item in items]
-        if rows:
+            await self.change(lambda session: write(session, encode(items)))
+        elif items:
+            later = partial(write, self, encode(items))
             with self._guard:
-                self._pending.append(partial(write, self, rows))
+                self._pending.append(later)
 
     async def change(self, work: Callable[[SqliteSession], T]) -> T:
-        """The result of ``work``, which writes in a worker thread now."""
+        """The result of ``work``, which writes in a worker thread now. If it fails, nothing of it stays."""
         self._require_writable()
-        return await self.run(work)
+        return await self.run(partial(self._all_or_nothing, work))
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         """All rows of a query."""
@@ -127,7 +129,10 @@ class SqliteSession:
     def write(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Executes a statement once a row."""
         with self._guard, translated(self._store.path):
-            self._opened().executemany(sql, rows)
+            connection = self._opened()
+            if not connection.in_transaction:  # SQLite undoes all of it by itself when the disk is full or broken
+                raise StorageError(f"the transaction on {str(self._store.path)!r} was undone", hint="begin another one")
+            connection.executemany(sql, rows)
 
     def space(self, space: Space) -> int:
         """The number of a space; -1 if nothing was ever written to it."""
@@ -184,8 +189,8 @@ class SqliteSession:
         with self._guard:
             self.mirrors = self._store.mirrors.latest()
             connection.execute(statement)
-            connection.execute("SELECT max(id) FROM space").fetchone()  # the first read is what pins the snapshot
             self._connection = connection
+            connection.execute("SELECT max(id) FROM space").fetchone()  # the first read is what pins the snapshot
 
     def commit(self) -> None:
         """Writes what waits and commits; for the store."""
@@ -213,10 +218,29 @@ class SqliteSession:
             self._flush()
         return work(self)
 
+    def _all_or_nothing(self, work: Callable[[SqliteSession], T], session: SqliteSession) -> T:
+        with self._guard, translated(self._store.path):
+            connection = self._opened()
+            connection.execute("SAVEPOINT change")
+            try:
+                result = work(session)
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK TO change")
+                raise
+            finally:
+                if connection.in_transaction:
+                    connection.execute("RELEASE change")
+            return result
+
     def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        for write in pending:
+        if self._spoilt:
+            raise StorageError("an earlier write of this transaction failed", hint="leave the transaction and begin another one")
+        self._spoilt = bool(self._pending)  # whoever asked for these writes has gone on, so none of them may be left out
+        for write in self._pending:
             write()
+        self._pending.clear()
+        self._spoilt = False
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -38,7 +37,7 @@ class SqliteStorage(Storage):
         self._session: SqliteSession | None = None
 
     def bind(self, namespace: str, workspace: str = "") -> Self:
-        bound = copy.copy(self)
+        bound = self._copy()
         bound._space = Space(self.role, check_slug(workspace), namespace)
         bound._session = None
         return bound
@@ -50,7 +49,7 @@ class SqliteStorage(Storage):
     def sharing(self, store: Store) -> Self:
         if not isinstance(store, SqliteStore) or store.key != self._store.key:
             raise ConfigError(f"{store.key!r} is not {self._store.key!r}", hint="share a store of the same file")
-        shared = copy.copy(self)
+        shared = self._copy()
         shared._store = store
         shared._session = None
         return shared
@@ -58,7 +57,7 @@ class SqliteStorage(Storage):
     def within(self, session: Session) -> Self:
         if not isinstance(session, SqliteSession) or session.store is not self._store:
             raise ConfigError(f"the session is not one of {self._store.key!r}", hint="use a session of its own store")
-        seen = copy.copy(self)
+        seen = self._copy()
         seen._session = session
         return seen
 
@@ -80,6 +79,12 @@ class SqliteStorage(Storage):
     def _drop(self, session: SqliteSession, space: int) -> None:
         """Deletes every row of the space."""
 
+    def _copy(self) -> Self:
+        # As copy.copy does it, several times faster: every snapshot and transaction copies each storage of a base.
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     async def _read(self, work: Callable[[SqliteSession, int], T]) -> T:
         """The result of ``work``, which is given the session and the number of the space, in a worker thread."""
 
@@ -92,7 +97,7 @@ class SqliteStorage(Storage):
         return await self._store.read(located)
 
     async def _put(
-        self, items: Sequence[T], encode: Callable[[T], R], write: Callable[[SqliteSession, int, list[R]], None]
+        self, items: Sequence[T], encode: Callable[[Sequence[T]], list[R]], write: Callable[[SqliteSession, int, list[R]], None]
     ) -> None:
         """Writes items: ``encode`` makes rows of them, ``write`` is given the session, the space and the rows."""
 

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from easy_knowledge_retriever.errors import ConfigError, StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.base import Store
 from easy_knowledge_retriever.kg.sqlite import schema
-from easy_knowledge_retriever.kg.sqlite.failures import is_busy, locked, translated
+from easy_knowledge_retriever.kg.sqlite.failures import is_busy, locked, translated, writer_of
 from easy_knowledge_retriever.kg.sqlite.mirror import Mirrors
 from easy_knowledge_retriever.kg.sqlite.session import Space, SqliteSession
 from easy_knowledge_retriever.kg.sqlite.turns import Turns
@@ -66,6 +66,8 @@ class SqliteStore(Store):
         self._spaces: dict[Space, int] = {}
         self._guard = threading.Lock()
         self.mirrors = Mirrors()
+        self.dimensions: dict[Space, int] = {}
+        """Of the vectors last written in each space; may be out of date."""
 
     @property
     def path(self) -> Path:
@@ -114,9 +116,10 @@ class SqliteStore(Store):
             if len(self._users) == 1:
                 self._refuse_inside()
                 async with self._writing.turn():
-                    await self.hop(self._close)
-                    self._require_open().shutdown(wait=False)
+                    threads = self._require_open()
                     self._threads = None
+                    await _hop(threads, self._close)
+                    threads.shutdown(wait=False)
             self._users.discard(user)
 
     def retained_by(self, user: object) -> bool:
@@ -142,7 +145,7 @@ class SqliteStore(Store):
             try:
                 await self._begin_writing(session)
                 yield session
-                await self.hop(session.commit)
+                await self.hop(partial(self._commit, session))
             finally:
                 _inside.set(before)
                 await self._finish(session)
@@ -175,7 +178,7 @@ class SqliteStore(Store):
         pause = 0.001
         while not await self.hop(partial(self._try_writing, session)):
             if time.monotonic() >= deadline:
-                raise locked(self._path, self._lock_timeout)
+                raise locked(self._path, self._lock_timeout, writer_of(self._path))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.05)
 
@@ -194,7 +197,13 @@ class SqliteStore(Store):
 
     def _begin_reading(self, session: SqliteSession) -> None:
         with translated(self._path):
-            session.begin(self._reader(), "BEGIN")
+            connection = self._reader()
+            try:
+                session.begin(connection, "BEGIN")
+            except sqlite3.Error:
+                session.end()
+                connection.close()
+                raise
 
     def _read(self, work: Callable[[SqliteSession], T]) -> T:
         session = SqliteSession(self, writable=False)
@@ -209,6 +218,10 @@ class SqliteStore(Store):
             self._end(session)
         elif session.active:
             await self.hop(partial(self._end, session))
+
+    def _commit(self, session: SqliteSession) -> None:
+        session.commit()
+        self._end(session)
 
     def _end(self, session: SqliteSession) -> None:
         connection = session.end()
@@ -231,6 +244,8 @@ class SqliteStore(Store):
                 schema.check(connection, self._path)
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
                 connection.execute("PRAGMA cache_size = -16000")
+                connection.execute("PRAGMA wal_autocheckpoint = 4000")
+                connection.execute("PRAGMA journal_size_limit = 67108864")
                 connection.execute("PRAGMA busy_timeout = 50")  # the waiting is done on the event loop
             except BaseException:
                 connection.close()
@@ -298,6 +313,8 @@ async def _hop(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 async def _settled(job: Future[T]) -> None:
-    while not job.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([asyncio.wrap_future(job)])
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    job.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+    while not ended.is_set():
+        with suppress(asyncio.CancelledError):  # the first one is raised when this is over
+            await ended.wait()

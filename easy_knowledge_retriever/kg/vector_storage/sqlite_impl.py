@@ -78,12 +78,15 @@ class SqliteVectorStorage(SqliteStorage, VectorStorage):
     role: ClassVar[str] = "vector"
 
     async def put_many(self, records: Sequence[VectorRecord]) -> None:
-        latest = {record.id: record for record in records}
-        rows = [(r.id, r.document_id, r.collection, _stored(r)) for r in latest.values()]
-        if len({len(row[3]) for row in rows}) > 1:
-            raise StorageError(f"vectors of several dimensions: {sorted({len(row[3]) // 2 for row in rows})}")
-        if rows:
-            await self._change(lambda session: _put(session, session.claim(self._space), rows))
+        def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
+            self._store.dimensions[self._space] = _put(session, space, rows)
+
+        latest = list({record.id: record for record in records}.values())
+        if latest and np.size(latest[0].vector) != self._store.dimensions.get(self._space):
+            # To be compared with the rows that are there before anything else happens.
+            await self._change(lambda session: write(session, session.claim(self._space), _rows(latest)))
+        else:
+            await self._put(latest, _rows, write)
 
     async def search(
         self,
@@ -118,9 +121,10 @@ class SqliteVectorStorage(SqliteStorage, VectorStorage):
 
     async def delete_many(self, ids: Sequence[str]) -> None:
         def work(session: SqliteSession, space: int, keys: list[str]) -> None:
+            self._store.dimensions.pop(self._space, None)
             session.remove("vector", space, _seqs(session, space, keys))
 
-        await self._put(ids, str, work)
+        await self._put(ids, list, work)
 
     async def ids(self) -> list[str]:
         sql = "SELECT id FROM vector WHERE space = ? ORDER BY id"
@@ -131,14 +135,17 @@ class SqliteVectorStorage(SqliteStorage, VectorStorage):
         return await self._read(lambda session, space: int(session.rows(sql, (space,))[0][0]))
 
     def _drop(self, session: SqliteSession, space: int) -> None:
+        self._store.dimensions.pop(self._space, None)
         session.remove_all("vector", space)
 
 
-def _put(session: SqliteSession, space: int, rows: list[Row]) -> None:
+def _put(session: SqliteSession, space: int, rows: list[Row]) -> int:
+    """Writes rows, and gives their dimension."""
     stored = session.rows("SELECT length(value) FROM vector WHERE space = ? LIMIT 1", (space,))
-    if stored and stored[0][0] != len(rows[0][3]):
+    given = len(rows[0][3])
+    if stored and stored[0][0] != given:
         raise StorageError(
-            f"the vectors stored have dimension {stored[0][0] // 2}, these have {len(rows[0][3]) // 2}",
+            f"the vectors stored have dimension {stored[0][0] // 2}, these have {given // 2}",
             hint="was another embedding model configured? nothing was written",
         )
     session.remove("vector", space, _seqs(session, space, [row[0] for row in rows]))
@@ -146,6 +153,7 @@ def _put(session: SqliteSession, space: int, rows: list[Row]) -> None:
         "INSERT INTO vector (space, id, document_id, collection, value) VALUES (?, ?, ?, ?, ?)",
         [(space, *row) for row in rows],
     )
+    return given // _STORED.itemsize
 
 
 def _seqs(session: SqliteSession, space: int, ids: list[str]) -> list[int]:
@@ -157,12 +165,25 @@ def _unit(vector: FloatVector, whose: str) -> NDArray[np.float64]:
     values = np.asarray(vector, np.float64)
     length = float(np.sqrt(np.dot(values, values))) if values.ndim == 1 else 0.0
     if not (np.isfinite(length) and length > 0):
-        raise StorageError(f"the vector of {whose} is not one row of finite numbers, or is zero", hint="nothing was written")
+        raise _unusable(whose)
     return values / length
 
 
-def _stored(record: VectorRecord) -> bytes:
-    return _unit(record.vector, repr(record.id)).astype(_STORED).tobytes()
+def _unusable(whose: str) -> StorageError:
+    return StorageError(f"the vector of {whose} is not one row of finite numbers, or is zero", hint="nothing was written")
+
+
+def _rows(records: Sequence[VectorRecord]) -> list[Row]:
+    """Columns of records, all or none."""
+    shapes = {np.shape(record.vector) for record in records}
+    if len(shapes) > 1 or not all(len(shape) == 1 for shape in shapes):
+        raise StorageError(f"the vectors have shapes {sorted(shapes)}, not one dimension", hint="nothing was written")
+    matrix = np.array([record.vector for record in records], np.float64)
+    lengths = np.sqrt(np.add.reduce(np.square(matrix), axis=1))
+    for place in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0))).tolist()[:1]:
+        raise _unusable(repr(records[place].id))
+    stored = (matrix / lengths[:, None]).astype(_STORED)
+    return [(r.id, r.document_id, r.collection, row.tobytes()) for r, row in zip(records, stored, strict=True)]
 
 
 def _matrix(values: Sequence[bytes]) -> FloatVectors:

@@ -1,0 +1,1 @@
+"""Measurements: each result by one command."""

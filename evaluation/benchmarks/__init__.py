@@ -1,0 +1,1 @@
+"""How fast and how large: each table by one command."""
