@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
 from ipaddress import ip_address
 
 import pytest
+import pytest_asyncio
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
 _READ_BY_US = ("EKR_", "OPENAI_", "AZURE_", "POSTGRES_", "MILVUS_", "NEO4J_", "NANO_VECTOR_DB_")
@@ -43,3 +46,20 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith(_READ_BY_US):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+async def _no_task_left() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    running = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if running:  # such as the loop closing a generator nobody read to its end
+        await asyncio.wait(running, timeout=1)
+    assert [task for task in running if not task.done()] == []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every coroutine test fails if it leaves a task behind."""
+    for item in items:
+        if isinstance(item, pytest.Function) and pytest_asyncio.is_async_test(item):
+            item.fixturenames.insert(0, "_no_task_left")

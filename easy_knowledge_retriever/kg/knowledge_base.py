@@ -102,9 +102,7 @@ class KnowledgeBase:
         Raises:
             StorageError: The last failure, with the earlier ones as its context.
         """
-        async with AsyncExitStack() as stack:
-            for storage in self.storages():
-                stack.push_async_callback(storage.close)
+        await _close(tuple(self.storages()))
 
     async def flush(self) -> None:
         """Makes everything written so far durable."""
@@ -218,6 +216,15 @@ def knowledge_base(
         lexical=lexical.bind("lexical", workspace),
         graph=graph.bind("graph", workspace),
     )
+
+
+async def _close(storages: Sequence[Storage]) -> None:
+    """Closes the last, then the ones before it. An exit stack would do, but forgets all failures but one."""
+    if storages:
+        try:
+            await storages[-1].close()
+        finally:
+            await _close(storages[:-1])
 
 
 S = TypeVar("S", bound=Storage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from easy_knowledge_retriever.kg import codecs
 from easy_knowledge_retriever.kg.base import JsonObject
 from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, Table
+from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.text.analyzer import analyze
@@ -24,6 +25,7 @@ LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
 COMMITS = ("stamps", "generation")
 """Counts the changes of a base: its past, not its state."""
+CACHES = frozenset({"llm_cache", "parses"})
 SEARCHES = 24
 """How many BM25 searches stand for the postings, which no port shows."""
 
@@ -50,28 +52,18 @@ async def canonical_dump(base: KnowledgeBase) -> str:
 
 
 async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
-    tables = {
-        "documents": view.documents.storage,
-        "chunks": view.chunks.storage,
-        "manifests": view.manifests.storage,
-        "extractions": view.extractions.storage,
-        "staged": view.staged.storage,
-        "stamps": view.stamps,
-    }
-    for role, table in tables.items():
-        async for key, value in table.scan():
-            if (role, key) != COMMITS:
-                yield role, key, _timeless(value)
+    members = {spec.name: getattr(view, spec.name) for spec in fields(view) if spec.name not in CACHES}
+    for role, member in members.items():
+        table = member.storage if isinstance(member, Table) else member
+        if isinstance(table, KVStorage):
+            async for key, value in table.scan():
+                if (role, key) != COMMITS:
+                    yield role, key, _timeless(value)
+        elif isinstance(table, VectorStorage):
+            async for key, vector in _vectors(table):
+                yield role, key, _signs(vector)
     for record in await view.status.page():
         yield "status", record.id, _timeless(codecs.encode_record(record))
-    indexes = {
-        "chunk_vectors": view.chunk_vectors,
-        "entity_vectors": view.entity_vectors,
-        "relation_vectors": view.relation_vectors,
-    }
-    for role, index in indexes.items():
-        async for key, vector in _vectors(index):
-            yield role, key, _signs(vector)
     terms = {term async for _, chunk in view.chunks.scan() for term in analyze(chunk.indexed_text)}
     async for row in _lexical(view.lexical, terms):
         yield row

@@ -86,7 +86,9 @@ async def test_a_row_a_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("part", ["chunk", "vector", "terms", "entity", "relation", "mention", "status", "staged", "stamps"])
+@pytest.mark.parametrize(
+    "part", ["chunk", "vector", "terms", "entity", "relation", "mention", "status", "staged", "stamps", "manifest"]
+)
 async def test_every_difference_shows(part: str) -> None:
     base = await _base()
     await _add(base, "a", "Cats sleep.")
@@ -109,6 +111,8 @@ async def test_every_difference_shows(part: str) -> None:
             await base.status.put([DocRecord("a", "a.md", DocStatus.FAILED)])
         case "staged":
             await base.staged.storage.put_many({"x": {}})
+        case "manifest":
+            await base.manifests.put_many({"x": ("c",)})
         case _:
             await base.stamps.put_many({"x": {}})
     assert await canonical_dump(base) != before
