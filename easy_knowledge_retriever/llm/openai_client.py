@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ ApiKey = str | Callable[[], Awaitable[str]]
 
 _OPENAI = "https://api.openai.com/v1"
 _NO_KEY = "none"
+_LONGEST_STREAM = 10
+"""Time-outs that a whole stream may last."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -134,14 +137,22 @@ class OpenAIClient:
         Raises:
             UpstreamError: The request or the stream failed.
         """
+        ends = time.monotonic() + _LONGEST_STREAM * self._link.timeout
         with self._translated():
             async with asyncio.timeout(self._link.timeout):
                 stream = await self._clients.get().chat.completions.create(**body, stream=True)
             async with stream:
-                async for event in stream:
+                while (event := await self._next(stream, ends)) is not None:
                     text = _delta(event)
                     if text:
                         yield text
+
+    async def _next(self, stream: Any, ends: float) -> Any:
+        """The next event, None after the last. Neither one event nor the whole stream may take for ever."""
+        if time.monotonic() >= ends:
+            raise UpstreamTimeout(f"{self._where} did not come to an end within {_LONGEST_STREAM * self._link.timeout:g} s")
+        async with asyncio.timeout(self._link.timeout):
+            return await anext(stream, None)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ language service directly, ``await service(prompt)``, goes through retry and lim
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -27,11 +28,15 @@ from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = ["OpenAIEmbeddingService", "OpenAILLMService"]
 
+logger = logging.getLogger("easy_knowledge_retriever")
+
 _LLM_TIMEOUT = 60.0
 _EMBEDDING_TIMEOUT = 60.0
 _BATCH = 16
 _LONGEST_ANSWER = 2 * 1024 * 1024
 """Characters kept of one answer."""
+_SHORTEST_CUT = 200
+"""Characters. A text this short is not cut for a model that calls it too long."""
 _ABOUT_SIZE = re.compile(r"batch|inputs|array|at most|too (?:many|large|long)|maximum|limit", re.IGNORECASE)
 _LADDER = ("json_schema", "json_object", "text")
 """How an endpoint can be asked for JSON, most exact first."""
@@ -372,6 +377,10 @@ class OpenAIEmbeddingService(EmbeddingService):
         try:
             return read_vectors(await self._client.embeddings(body), len(texts), self._dimension)
         except UpstreamError as error:
+            if len(texts) == 1 and isinstance(error, ContextTooLong) and len(texts[0]) > _SHORTEST_CUT:
+                # One long table must not cost its document: what stands first says what it is about.
+                logger.warning("a text of %d characters is too long for %s and is cut", len(texts[0]), self._model)
+                return await self._embed_batch([texts[0][: len(texts[0]) // 2]])
             if len(texts) == 1 or not _is_too_large(error):
                 raise
             half = len(texts) // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -57,7 +58,8 @@ class LLMAnswerer(Answerer):
         text = text.strip()
         if not request.grounded:
             return Answer(text)
-        checked = check_citations(text, request.context.passages)
+        # The passages were escaped, so a sentence that was copied from them still is.
+        checked = check_citations(html.unescape(text), request.context.passages)
         refused = not checked.citations and refusal(request.question) in checked.text
         warnings = []
         if checked.unknown:

@@ -48,6 +48,8 @@ class Fault:
     """Seconds before anything is sent."""
     reset: bool = False
     """The connection is cut instead of an answer, or after ``body``."""
+    stall: float = 0.0
+    """Seconds of silence before it is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,10 @@ class OpenAITestServer:
             fault = self._faults[path](self._seen[path], body) if path in self._faults else None
             await self._pause(fault.delay if fault else self.delay)
             if fault is not None and fault.reset:
-                return await _cut(writer, fault)
+                await _promise(writer, fault)
+                await self._pause(fault.stall)
+                writer.transport.abort()
+                return False
             response = _failed(fault) if fault else None
             await _send(writer, response or self._answer(path, headers, body))
         return True
@@ -337,16 +342,15 @@ async def _send(writer: asyncio.StreamWriter, response: _Response) -> None:
     await writer.drain()
 
 
-async def _cut(writer: asyncio.StreamWriter, fault: Fault) -> bool:
-    """Promises more than is sent, and cuts the connection."""
-    if fault.body is not None:
-        raw = fault.body if isinstance(fault.body, bytes) else str(fault.body).encode()
-        kind = fault.headers.get("content-type", "application/json")
-        head = f"HTTP/1.1 {fault.status or 200} Told\r\ncontent-type: {kind}\r\ncontent-length: {len(raw) + 1000}\r\n\r\n"
-        writer.write(head.encode() + raw)
-        await writer.drain()
-    writer.transport.abort()
-    return False
+async def _promise(writer: asyncio.StreamWriter, fault: Fault) -> None:
+    """The beginning of an answer that promises more than it holds; nothing if the fault has no body."""
+    if fault.body is None:
+        return
+    raw = fault.body if isinstance(fault.body, bytes) else str(fault.body).encode()
+    kind = fault.headers.get("content-type", "application/json")
+    head = f"HTTP/1.1 {fault.status or 200} Told\r\ncontent-type: {kind}\r\ncontent-length: {len(raw) + 1000}\r\n\r\n"
+    writer.write(head.encode() + raw)
+    await writer.drain()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

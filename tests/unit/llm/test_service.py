@@ -176,8 +176,9 @@ async def test_an_endpoint_that_is_not_there() -> None:
 
 
 async def test_a_late_answer_is_a_timeout(server: OpenAITestServer) -> None:
-    server.delay = 5
-    service = OpenAILLMService("tiny", server.base_url, timeout=0.05)
+    service = OpenAILLMService("tiny", server.base_url, timeout=1)
+    await service.complete(ASK)
+    server.delay = 30
     with pytest.raises(UpstreamTimeout):
         await service.complete(ASK)
     await service.aclose()
@@ -254,6 +255,33 @@ async def test_a_stream_cut_in_the_middle_is_an_error(server: OpenAITestServer, 
     body = 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'
     server.fail(CHAT, {1: Fault(body=body, headers={"content-type": "text/event-stream"}, reset=True)})
     with pytest.raises(UpstreamUnavailable):
+        _ = [piece async for piece in llm.stream(ASK)]
+
+
+async def test_a_stream_that_falls_silent_is_a_timeout(server: OpenAITestServer) -> None:
+    service = OpenAILLMService("tiny", server.base_url, timeout=1)
+    await service.complete(ASK)
+    server.fail(CHAT, {1: Fault(headers={"content-type": "text/event-stream"}, body=b": wait\n", reset=True, stall=30)})
+    with pytest.raises(UpstreamTimeout):
+        _ = [piece async for piece in service.stream(ASK)]
+    await service.aclose()
+
+
+async def test_a_stream_does_not_last_for_ever(server: OpenAITestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("easy_knowledge_retriever.llm.openai_client._LONGEST_STREAM", 0)
+    service = OpenAILLMService("tiny", server.base_url, timeout=5)
+    with pytest.raises(UpstreamTimeout):
+        _ = [piece async for piece in service.stream(ASK)]
+    await service.aclose()
+
+
+async def test_an_answer_is_cut_and_a_stream_stopped_at_two_million_characters(
+    server: OpenAITestServer, llm: OpenAILLMService
+) -> None:
+    size = 2 * 1024 * 1024
+    server.chat = lambda chat: ChatReply("x" * (size + 10), pieces=["x" * size, "x"])
+    assert len((await llm.complete(ASK)).text) == size
+    with pytest.raises(BadResponse, match="does not stop"):
         _ = [piece async for piece in llm.stream(ASK)]
 
 
@@ -387,6 +415,22 @@ async def test_a_batch_that_is_too_large_is_halved(server: OpenAITestServer, sta
     np.testing.assert_allclose(await service.embed(texts, "document"), vectors)
     assert server.count(EMBEDDINGS) - before == 4
     await service.aclose()
+
+
+async def test_a_text_that_is_too_long_is_cut(
+    server: OpenAITestServer, embedding: OpenAIEmbeddingService, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = {"error": {"message": "This model's maximum context length is 500 tokens"}}
+    server.fail(EMBEDDINGS, lambda number, body: Fault(400, body=told) if len("".join(body["input"])) > 500 else None)
+    vectors = await embedding.embed(["short", "long " * 300], "document")
+    assert vectors.shape == (2, 256)
+    assert [record.message for record in caplog.records if record.name == "easy_knowledge_retriever"] == [
+        "a text of 1500 characters is too long for tiny-embedding and is cut",
+        "a text of 750 characters is too long for tiny-embedding and is cut",
+    ]
+    server.fail(EMBEDDINGS, lambda number, body: Fault(400, body=told))
+    with pytest.raises(ContextTooLong):
+        await embedding.embed(["short"], "query")
 
 
 async def test_a_refusal_that_is_not_about_size_is_not_halved(

@@ -51,6 +51,13 @@ async def test_an_answer_is_written_and_checked() -> None:
     assert (answer.refused, answer.usage.llm_calls) == (False, 1)
 
 
+async def test_a_sentence_copied_from_an_escaped_passage_is_plain_again() -> None:
+    request = AnswerRequest("What does it say?", context_of("Smith & Sons say a < b."))
+    answer = await LLMAnswerer(FakeLLMService(["Smith &amp; Sons say a &lt; b [1]."])).answer(request)
+    assert answer.text == "Smith & Sons say a < b [1]."
+    assert answer.citations[0].supported
+
+
 async def test_a_stream_amounts_to_the_same() -> None:
     answerer = LLMAnswerer(FakeLLMService(["It was founded in 1974 [1]."] * 2))
     text = "".join([piece async for piece in answerer.stream(REQUEST)])
