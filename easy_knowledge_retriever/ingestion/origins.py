@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -17,10 +18,13 @@ from easy_knowledge_retriever.parsing import parser_for
 from easy_knowledge_retriever.parsing.base import Source
 from easy_knowledge_retriever.types import DocRecord, DocStatus, Document, Metadata
 
-__all__ = ["File", "Given", "Origin"]
+__all__ = ["File", "Given", "Origin", "without_broken_characters"]
 
 _WORTH_KEEPING: Final = 0.2
 """Seconds a parse takes that is kept for a second attempt."""
+
+
+_BROKEN: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class Origin(ABC):
@@ -116,6 +120,16 @@ class File(Origin):
                     parse, id=source.document_id, name=source.name, collection=source.collection, metadata=source.metadata
                 )
         return None
+
+
+def without_broken_characters(document: Document) -> Document:
+    """The document with NUL and halves of surrogate pairs replaced one for one: no store keeps them, and offsets stay."""
+    if _BROKEN.search(document.text) is None and _BROKEN.search(document.title) is None:
+        return document
+    warnings = (*document.warnings, "broken_characters")
+    return replace(
+        document, text=_BROKEN.sub("\ufffd", document.text), title=_BROKEN.sub("\ufffd", document.title), warnings=warnings
+    )
 
 
 def _content(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.origins import File, Given, Origin
+from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.sharing import twin_of
@@ -164,7 +164,7 @@ class Ingestion:
             failpoint("record-written")
 
             with run.stage("parse"):
-                document = await origin.document(self._kb)
+                document = without_broken_characters(await origin.document(self._kb))
             with run.stage("chunk"):
                 chunks = await self._chunks(document, marker)
                 failpoint("chunked")

@@ -53,8 +53,7 @@ def lexical_records(chunks: Sequence[Chunk], language: str | None = None) -> lis
 def chunk_vectors(chunks: Sequence[Chunk], vectors: FloatVectors) -> list[VectorRecord]:
     """A vector record a chunk. ``vectors`` has shape (len(chunks), dim)."""
     return [
-        VectorRecord(chunk.id, vector, chunk.document_id, chunk.collection)
-        for chunk, vector in zip(chunks, vectors, strict=True)
+        VectorRecord(chunk.id, vector, chunk.document_id, chunk.collection) for chunk, vector in zip(chunks, vectors, strict=True)
     ]
 
 
@@ -69,11 +68,11 @@ def mention_edges(chunks: Sequence[Chunk], extractions: Iterable[Extraction]) ->
             key = entity_key(mention.name)
             defined = DEFINED_HERE if extraction.source == "declared" and mention.description else _NAMED
             weight = max(defined, about[chunk.id].get(key, _NAMED))
+            edge = MentionEdge(key, chunk.id, chunk.document_id, chunk.collection, weight, extraction.source)
             old = edges.get((key, chunk.id))
-            if old is None or weight > old.weight:
-                edges[key, chunk.id] = MentionEdge(
-                    key, chunk.id, chunk.document_id, chunk.collection, weight, extraction.source
-                )
+            # a tie is decided by the name of the source, so that the order of the extractions is of no account
+            if old is None or (-weight, edge.source) < (-old.weight, old.source):
+                edges[key, chunk.id] = edge
     return list(edges.values())
 
 

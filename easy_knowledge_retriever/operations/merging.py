@@ -239,7 +239,7 @@ def _sources(old: tuple[ExtractionSource, ...], new: set[ExtractionSource]) -> t
 
 def _spelling(names: set[str]) -> str:
     """One spelling of several, whatever their order: rather one with capitals, and not all of them."""
-    return min(names - {""}, key=lambda name: (name.islower(), name.isupper(), name))
+    return min(names - {""}, key=lambda name: (name.islower(), name.isupper(), name), default="")
 
 
 def _sum(weights: Iterable[float]) -> float:

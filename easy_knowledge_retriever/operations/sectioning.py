@@ -111,9 +111,7 @@ def cut(document: Document, ruler: TokenRuler, size: int, overlap: int) -> list[
     return parts
 
 
-def _fitted(
-    ruler: TokenRuler, span: tuple[int, int], size: int, headings: tuple[str, ...], last: Part | None
-) -> Iterator[Part]:
+def _fitted(ruler: TokenRuler, span: tuple[int, int], size: int, headings: tuple[str, ...], last: Part | None) -> Iterator[Part]:
     """The span as one part, or as several if it is longer alone than within the text. Each goes on from the one before."""
     start, end = trimmed(ruler.text, *span)
     reached = last.end if last else 0

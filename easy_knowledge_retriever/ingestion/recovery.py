@@ -1,0 +1,34 @@
+"""What is done when a base is opened: nothing that ran when a process ended is running any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from easy_knowledge_retriever.ingestion.progress import now
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.types import DocRecord, DocStatus
+
+__all__ = ["recover"]
+
+
+async def recover(kb: KnowledgeBase) -> tuple[DocRecord, ...]:
+    """Turns every *processing* document into an *interrupted* one, and drops extractions staged for none.
+
+    The version before is served as it was. Ingesting the document again goes on where it stopped: what was paid for is
+    still staged. Call it when no ingest runs.
+
+    Returns:
+        The records that were changed.
+    """
+    running = await kb.status.by_status(DocStatus.PROCESSING)
+    stopped = tuple(
+        replace(record, status=DocStatus.INTERRUPTED, error="the process ended", updated_at=now()) for record in running
+    )
+    staged = {key: extraction.document_id async for key, extraction in kb.staged.scan()}
+    records = await kb.status.get(sorted(set(staged.values())))
+    left = [key for key, document_id in staged.items() if document_id not in records or not records[document_id].pending_version]
+    if stopped or left:
+        async with kb.transaction() as inside:
+            await inside.staged.delete_many(left)
+            await inside.status.put(stopped)
+    return stopped
