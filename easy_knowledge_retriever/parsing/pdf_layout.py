@@ -75,6 +75,8 @@ _RUN_IN: Final = re.compile(r"[A-ZÀ-Þ][A-ZÀ-Þ ,&/-]{2,40}: \S")
 _ENDS: Final = tuple(".!?…:;")
 _NEAR: Final = 0.006
 """Share of a page's height below which two lines are of one paragraph: about a third of a line."""
+_ASIDE: Final = re.compile(r"\(.*\)")
+"""A line in brackets is a remark on the heading before, whatever its type."""
 _TALL: Final = 1.25
 """A short line this much taller than the text around is a heading."""
 _HEADING_LENGTH: Final = 120
@@ -92,9 +94,15 @@ def mended(pieces: Sequence[Piece], body_size: float) -> list[Piece]:
 
 def _promoted(pieces: Sequence[Piece], body_size: float) -> list[Piece]:
     sizes = [(piece.size, piece.level or 1) for piece in pieces if piece.kind == "heading" and piece.size]
-    return [
-        replace(piece, kind="heading", level=_level(piece, sizes)) if _is_tall(piece, body_size) else piece for piece in pieces
-    ]
+    promoted = []
+    for piece in pieces:
+        if _is_tall(piece, body_size):
+            promoted.append(replace(piece, kind="heading", level=_level(piece, sizes)))
+        elif piece.kind == "heading" and _ASIDE.fullmatch(piece.text):
+            promoted.append(replace(piece, kind="text", level=None))
+        else:
+            promoted.append(piece)
+    return promoted
 
 
 def _is_tall(piece: Piece, body_size: float) -> bool:
@@ -104,12 +112,15 @@ def _is_tall(piece: Piece, body_size: float) -> bool:
         and len(piece.text) <= _HEADING_LENGTH
         and sum(map(str.isalpha, piece.text)) >= 3
         and not piece.text.endswith((",", ";"))
+        and not _ASIDE.fullmatch(piece.text)
     )
 
 
 def _level(piece: Piece, sizes: Sequence[tuple[float, int]]) -> int:
-    """Level of the headings of about its size or smaller."""
-    return min((level for size, level in sizes if size <= piece.size * 1.05), default=1)
+    """The level of headings as tall as it is, or one above those that are smaller."""
+    same = [level for size, level in sizes if 0.95 <= size / piece.size <= 1.05]
+    smaller = [level - 1 for size, level in sizes if size < 0.95 * piece.size]
+    return max(min(same or smaller, default=1), 1)
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
@@ -189,42 +200,41 @@ _TITLE_LENGTH: Final = 200
 def _with_labels(pieces: Sequence[Piece]) -> list[Piece]:
     """Lines such as ``CHAPTER II`` and ``Article 5`` made headings with their titles, where a document is divided that way."""
     labels = [_label(piece) for piece in pieces]
-    ranks = sorted({_RANKS[label.lower()] for label in labels if label})
+    ranks = sorted({_rank(label) for label in labels if label})
     if sum(map(bool, labels)) < _FEWEST_LABELS:
         return list(pieces)
     found: list[Piece] = []
-    at = 0
+    divided, at = False, 0
     while at < len(pieces):
         piece, label = pieces[at], labels[at]
         at += 1
         if label:
-            title = pieces[at] if at < len(pieces) and not labels[at] and _LABEL.fullmatch(piece.text) else None
-            if title is not None and title.page == piece.page and _is_title(title):
-                piece = _together(piece, replace(title, kind="heading"), "\n")
+            divided = True
+            if label.group("title") is None and at < len(pieces) and not labels[at] and _is_title_of(piece, pieces[at]):
+                piece = _together(piece, replace(pieces[at], kind="heading"), "\n")
                 at += 1
-            piece = replace(piece, kind="heading", level=2 + ranks.index(_RANKS[label.lower()]))
-        elif piece.kind == "heading" and any(other.kind == "heading" and (other.level or 0) > 1 for other in found):
+            piece = replace(piece, kind="heading", level=2 + ranks.index(_rank(label)))
+        elif piece.kind == "heading" and divided:
             piece = replace(piece, level=2 + len(ranks))
         found.append(piece)
     return found
 
 
-def _label(piece: Piece) -> str:
-    """The word a part is numbered with, if the piece is the line that opens it."""
-    if piece.kind not in {"text", "heading"}:
-        return ""
-    match = _LABEL.fullmatch(piece.text)
-    if match is None or (match.group("title") and piece.kind != "heading"):
-        return ""
-    return match.group("word")
+def _label(piece: Piece) -> re.Match[str] | None:
+    """The word and number of a part, if the piece is the line that opens it."""
+    match = _LABEL.fullmatch(piece.text) if piece.kind in {"text", "heading"} else None
+    return None if match is None or (match.group("title") and piece.kind != "heading") else match
 
 
-def _is_title(piece: Piece) -> bool:
-    if piece.kind == "heading":
-        return True
+def _rank(label: re.Match[str]) -> int:
+    return _RANKS[label.group("word").lower()]
+
+
+def _is_title_of(label: Piece, piece: Piece) -> bool:
+    if piece.kind != "text" or piece.page != label.page:
+        return piece.kind == "heading" and piece.page == label.page
     return (
-        piece.kind == "text"
-        and len(piece.text) <= _TITLE_LENGTH
+        len(piece.text) <= _TITLE_LENGTH
         and not piece.text[0].islower()
         and not piece.text.endswith((*_ENDS, ","))
         and not _ITEM.match(piece.text)

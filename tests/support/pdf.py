@@ -7,12 +7,13 @@ from collections.abc import Sequence
 _TOP, _LEFT, _WIDTH, _HEIGHT = 790, 60, 595, 842
 
 
-def pdf_bytes(pages: list[list[tuple[str, int]]], *, xmp_title: str = "") -> bytes:
+def pdf_bytes(pages: list[list[tuple[str, int]]], *, xmp_title: str = "", encrypted: bool = False) -> bytes:
     """A PDF with these pages.
 
     Args:
         pages: Lines of each page as text (in Windows-1252) and font size; an empty text is a gap of that size.
         xmp_title: A title to put into the metadata.
+        encrypted: Whether it asks for a password that nobody knows.
     """
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
     objects = [b"", b"", font]
@@ -31,7 +32,11 @@ def pdf_bytes(pages: list[list[tuple[str, int]]], *, xmp_title: str = "") -> byt
         metadata = b" /Metadata %d 0 R" % len(objects)
     objects[0] = b"<< /Type /Catalog /Pages 2 0 R%s >>" % metadata
     objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(b"%d 0 R" % kid for kid in kids), len(kids))
-    return _file(objects)
+    trailer = b""
+    if encrypted:
+        objects.append(b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"ab" * 32, b"cd" * 32))
+        trailer = b" /Encrypt %d 0 R /ID [<%s> <%s>]" % (len(objects), b"01" * 16, b"01" * 16)
+    return _file(objects, trailer)
 
 
 def _drawn(lines: Sequence[tuple[str, int]]) -> bytes:
@@ -57,7 +62,7 @@ def _xmp(title: str) -> bytes:
     ).encode()
 
 
-def _file(objects: Sequence[bytes]) -> bytes:
+def _file(objects: Sequence[bytes], trailer: bytes) -> bytes:
     content = b"%PDF-1.4\n"
     offsets = []
     for number, body in enumerate(objects, start=1):
@@ -67,5 +72,5 @@ def _file(objects: Sequence[bytes]) -> bytes:
     return (
         content
         + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
-        + b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(content))
+        + b"trailer << /Size %d /Root 1 0 R%s >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, trailer, len(content))
     )

@@ -152,6 +152,10 @@ class TestAlongTheStructure:
         chunks = chunk_document(document(text), Words(), chunk_token_size=48, chunk_overlap_token_size=0)
         assert all(chunk.text.endswith("nine.") for chunk in chunks)
 
+    def test_a_heading_at_the_end_goes_with_what_is_before(self) -> None:
+        (chunk,) = chunk_document(document("# One\n\n" + "word " * 30 + "\n\n# Two"), Words(), chunk_token_size=120)
+        assert chunk.text.endswith("# Two")
+
     def test_rows_are_not_cut(self) -> None:
         rows = "\n".join(f"| row {i} | value {i} |" for i in range(40))
         chunks = chunk_document(document(rows), Words(), chunk_token_size=60, chunk_overlap_token_size=0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import liteparse
 import pytest
 
 from easy_knowledge_retriever.errors import ConfigError, ParseError
@@ -119,6 +120,7 @@ class TestRefusals:
             (b"%PDF-1.4\nnothing more", "corrupt"),
             (REPORT[: len(REPORT) // 3], "corrupt"),
             (pdf_bytes([[], []]), "no_text"),
+            (pdf_bytes([[(BODY, 11)]], encrypted=True), "encrypted"),
         ],
     )
     def test_what_cannot_be_read_is_refused_by_name(self, content: bytes, reason: str) -> None:
@@ -131,3 +133,80 @@ class TestRefusals:
         document = parse(pdf_bytes([[(BODY, 11)], [], [(BODY, 11)], [], []]))
         assert document.warnings == ("no text on pages 2, 4-5",)
         assert [span.page for span in document.pages] == [1, 3]
+
+
+def page(*blocks: liteparse.LayoutBlock, text: str = "", number: int = 1, **complexity: bool) -> liteparse.ParsedPage:
+    """A page as the reader gives it."""
+    signs = {"has_substantial_images": False, "full_page_image": False, "is_garbled": False, "needs_ocr": False} | complexity
+    stats = liteparse.PageComplexityStats(
+        number, 0, 0.0, image_block_count=0, image_coverage=0.0, largest_image_coverage=0.0, uncovered_vector_area=None,
+        page_area=1.0, reasons=[], **signs,
+    )  # fmt: skip
+    return liteparse.ParsedPage(number, 100.0, 200.0, text, blocks=list(blocks), complexity=stats)
+
+
+def block(kind: str, text: str | None = None, **fields: object) -> liteparse.LayoutBlock:
+    return liteparse.LayoutBlock(kind, text, **fields)
+
+
+class TestWhatTheReaderGives:
+    def parse(self, monkeypatch: pytest.MonkeyPatch, result: liteparse.ParseResult) -> Document:
+        monkeypatch.setattr(liteparse.LiteParse, "parse", lambda *_: result)
+        return parse(REPORT)
+
+    def result(self, *pages: liteparse.ParsedPage, **fields: object) -> liteparse.ParseResult:
+        return liteparse.ParseResult(list(pages), "", len(pages), **fields)
+
+    def test_tables_code_and_pieces_without_a_box(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cells = [
+            [liteparse.LayoutCell("a"), liteparse.LayoutCell("**b**")],
+            [liteparse.LayoutCell("1"), liteparse.LayoutCell("2")],
+        ]
+        document = self.parse(
+            monkeypatch,
+            self.result(
+                page(
+                    block("table", header=cells[0], rows=cells[1:]),
+                    block("rule"),
+                    block("code", lines=["x = **y**", "  z"]),
+                    block("list_item", "item", marker="•", level=0),
+                    block("paragraph", "  "),
+                )
+            ),
+        )
+        assert kinds(document) == [
+            ("table", None, 1, "| a | b |\n| 1 | 2 |"),
+            ("code", None, 1, "x = **y**\n  z"),
+            ("list", None, 1, "• item"),
+        ]
+        assert [b.box for b in document.blocks] == [None, None, None]
+
+    def test_a_number_the_layout_loses_comes_from_the_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lost = page(block("paragraph", "Article"), block("heading", "Purpose", level=1), text="   Article    8\n  Purpose")
+        assert self.parse(monkeypatch, self.result(lost)).text == "Article 8\n\nPurpose"
+
+    def test_ligatures_and_leaders(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        document = self.parse(monkeypatch, self.result(page(block("paragraph", "The ﬁrst ofﬁce ........ 12 \x00ﻣﺮﺣﺒﺎ"))))
+        assert document.text == "The first office … 12 مرحبا"
+
+    def test_a_page_of_running_headers_keeps_its_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.parse(monkeypatch, self.result(page(text="  Page   1\n\n of 9 "))).text == "Page 1\nof 9"
+
+    def test_pages_that_failed_or_are_doubtful_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        document = self.parse(
+            monkeypatch,
+            self.result(
+                page(block("paragraph", "text"), is_garbled=True),
+                page(number=2, full_page_image=True),
+                page_errors=[liteparse.PageError(4, "bad"), liteparse.PageError(3, "bad")],
+            ),
+        )
+        assert document.warnings == (
+            "no text on page 2, scanned: run OCR first",
+            "the text of page 1 may be wrong: a font does not say what it shows",
+            "pages 3-4 could not be read",
+        )
+
+    def test_no_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(ParseError, match="has no pages"):
+            self.parse(monkeypatch, self.result())

@@ -52,6 +52,27 @@ def test_a_run_in_heading_is_the_beginning_of_its_paragraph() -> None:
     assert (joined.kind, joined.level, joined.text) == ("text", None, "SUMMARY: The agency proposes to supersede a directive.")
 
 
+def test_tall_lines_are_headings_of_the_level_of_their_size() -> None:
+    pieces = [
+        Piece("text", "The Title", 1, size=24),
+        Piece("heading", "Part one", 1, level=2, size=16),
+        Piece("text", "Part two", 1, size=16),
+        Piece("text", "(a remark)", 1, size=24),
+        Piece("heading", "(another)", 1, level=1, size=24),
+        Piece("text", "42 %", 1, size=24),
+        Piece("text", "Running text", 1, size=10),
+    ]
+    assert [(piece.kind, piece.level) for piece in mended(pieces, 10)] == [
+        ("heading", 1),
+        ("heading", 2),
+        ("heading", 2),
+        ("text", None),
+        ("text", None),
+        ("text", None),
+        ("text", None),
+    ]
+
+
 def test_links_move_with_the_text_they_stand_in() -> None:
     first = Piece("text", "See the", 1)
     second = Piece("text", "site now.", 1, links=(Link(0, 4, "https://a.example"),))
@@ -68,6 +89,36 @@ def test_a_sentence_goes_on_over_the_page() -> None:
         (1, "It goes"),
         (2, "on here."),
         (3, "New."),
+    ]
+
+
+def test_parts_of_a_divided_document_lie_below_each_other() -> None:
+    pieces = [
+        Piece("heading", "The Regulation", 1, level=1),
+        Piece("text", "Chapter I", 1),
+        Piece("heading", "General", 1, level=1),
+        Piece("text", "Article 1", 1),
+        Piece("text", "The purpose of this text", 1),
+        Piece("text", "1. It has one.", 1),
+        Piece("heading", "In between", 1, level=1),
+        Piece("text", "Article 2", 1),
+        Piece("text", "This is a sentence and no title.", 1),
+        Piece("text", "Article 3", 1),
+        Piece("heading", "On the next page", 2, level=1),
+        Piece("heading", "Annex A: Terms", 2, level=3),
+        Piece("heading", "More", 2, level=1),
+    ]
+    headings = [(piece.level, piece.text) for piece in mended(pieces, 0) if piece.kind == "heading"]
+    assert headings == [
+        (1, "The Regulation"),
+        (2, "Chapter I\nGeneral"),
+        (3, "Article 1\nThe purpose of this text"),
+        (4, "In between"),
+        (3, "Article 2"),
+        (3, "Article 3"),
+        (4, "On the next page"),
+        (2, "Annex A: Terms"),
+        (4, "More"),
     ]
 
 

@@ -81,6 +81,13 @@ class TestFiles:
             await read_source(tmp_path / "folder.md")
         assert caught.value.reason == "not_found"
 
+    async def test_a_file_that_cannot_be_opened(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.md"
+        path.symlink_to(path)
+        with pytest.raises(ParseError, match="cannot be opened") as caught:
+            await read_source(path)
+        assert caught.value.reason == "not_found"
+
     async def test_an_unknown_suffix_comes_before_the_file(self) -> None:
         with pytest.raises(ParseError) as caught:
             await read_source("none.docx")
