@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import ConfigError, NotFound, StorageNotOpenError
+from easy_knowledge_retriever.errors import ConfigError, IngestionError, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
@@ -236,6 +236,49 @@ class EasyKnowledgeRetriever:
                 )
             self._loop = loop
         return self._kb
+
+    async def ingest(
+        self,
+        file_path: str | Path,
+        start_page: int | None = None,
+        end_page: int | None = None,
+        *,
+        name: str = "",
+        collection: str = "",
+        metadata: Metadata | None = None,
+        raise_on_error: bool = True,
+    ) -> IngestReport:
+        """Makes a file searchable, and returns when it is.
+
+        Args:
+            file_path: A file of a kind that ``ekr formats`` lists.
+            start_page: First page to read, 0-based; the first if None.
+            end_page: Last page to read, 0-based and included; the last if None.
+            name: What the document is called; the path as given if empty. It is the identity within the collection: a
+                changed file of the same name replaces the version before it.
+            collection: The collection it belongs to; a slug.
+            metadata: What a filter may ask for.
+            raise_on_error: False: a failure is a report with ``status`` failed.
+
+        Raises:
+            IngestionError: It was not ingested; ``__cause__`` says why. The version before it is untouched.
+            StorageNotOpenError: The retriever is not open.
+        """
+        self._opened()
+        check_slug(collection)
+        try:
+            return await self._ingestion.ingest_file(
+                Path(file_path),
+                name=name,
+                collection=collection,
+                metadata=metadata or {},
+                start_page=start_page,
+                end_page=end_page,
+            )
+        except IngestionError as failure:
+            if raise_on_error:
+                raise
+            return IngestReport("", failure.document, "", DocStatus.FAILED, error=str(failure))
 
     async def ainsert(
         self,

@@ -8,9 +8,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from easy_knowledge_retriever.query import QueryParam, QueryResult
-from easy_knowledge_retriever.types import Context, DeletionResult
+from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 
@@ -37,6 +39,10 @@ class SyncRetriever:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def ingest(self, file_path: str | Path, start_page: int | None = None, end_page: int | None = None) -> IngestReport:
+        """See :meth:`EasyKnowledgeRetriever.ingest`."""
+        return self._run(lambda: self._retriever.ingest(file_path, start_page, end_page))
 
     def insert(self, input: str | Sequence[str], **options: Any) -> str:
         """See :meth:`EasyKnowledgeRetriever.ainsert`."""
