@@ -16,6 +16,8 @@ from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.errors import ConfigError, IngestionError, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
+from easy_knowledge_retriever.ingestion.recovery import recover
+from easy_knowledge_retriever.ingestion.verification import VerifyReport, verify
 from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
@@ -206,7 +208,11 @@ class EasyKnowledgeRetriever:
         if self._loop is not None:
             self._opened()
             return
-        await self._kb.open()
+        async with AsyncExitStack() as undo:
+            await self._kb.open()
+            undo.push_async_callback(self._kb.close)
+            await recover(self._kb)
+            undo.pop_all()
         self._loop = asyncio.get_running_loop()
 
     async def finalize_storages(self) -> None:
@@ -471,3 +477,11 @@ class EasyKnowledgeRetriever:
         if include_vector_data:
             data["vector"] = (await kb.relation_vectors.vectors([key.id])).get(key.id)
         return data
+
+    async def verify(self, *, deep: bool = False) -> VerifyReport:
+        """Checks the invariants of the base.
+
+        Args:
+            deep: Also recounts what is derived, which reads everything.
+        """
+        return await verify(self._opened(), deep=deep, settings=self.settings, embedding=self._models.embedding)
