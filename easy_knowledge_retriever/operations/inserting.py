@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.text.hashing import digest, document_id, text_document_id
-from easy_knowledge_retriever.types import Block, Document, Metadata, PageSpan
+from easy_knowledge_retriever.parsing.reading import text_document
+from easy_knowledge_retriever.text.hashing import digest
+from easy_knowledge_retriever.types import Document, Metadata, PageSpan
 
 __all__ = ["InsertedText", "inserted_documents"]
 
@@ -59,23 +61,13 @@ def _one_each(what: str, values: str | Sequence[str] | None, count: int) -> list
     return listed
 
 
-def _document(position: int, given: InsertedText, id: str, name: str, collection: str, metadata: Metadata) -> Document:
+def _document(position: int, given: InsertedText, identity: str, name: str, collection: str, metadata: Metadata) -> Document:
     text = given.get("content") if isinstance(given, Mapping) else given
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"text {position} is empty or no text", hint="give a str, or an object with 'content'")
     pages = _pages(position, text, given.get("pages") if isinstance(given, Mapping) else None)
-    identity = id or (document_id(name, collection) if name else text_document_id(text, collection))
-    return Document(
-        id=identity,
-        name=name or identity,
-        text=text,
-        digest=digest(text if not pages else f"{text}\0{pages}"),
-        blocks=tuple(Block("text", p.start, p.end, p.page) for p in pages) or (Block("text", 0, len(text)),),
-        collection=collection,
-        pages=pages,
-        metadata=metadata,
-        parser="inserted",
-    )
+    document = text_document(text, name=name, collection=collection, document_id=identity, metadata=metadata, pages=pages)
+    return replace(document, digest=digest(f"{document.text}\0{pages}")) if pages else document
 
 
 def _pages(position: int, text: str, given: object) -> tuple[PageSpan, ...]:
@@ -89,9 +81,9 @@ def _pages(position: int, text: str, given: object) -> tuple[PageSpan, ...]:
         ends = itertools.accumulate(map(len, given))
         return tuple(PageSpan(n + 1, end - len(page), end) for n, (page, end) in enumerate(zip(given, ends, strict=True)))
     spans = tuple(_span(position, page) for page in given)
-    outside = any(not 0 <= s.start <= s.end <= len(text) or s.page < 1 for s in spans)
-    if outside or any(later.start < earlier.end or later.page < earlier.page for earlier, later in itertools.pairwise(spans)):
-        raise _misfit(position, "overlap, are out of order or lie outside its content")
+    numbers = [span.page for span in spans]
+    if numbers != sorted(numbers) or min(numbers, default=1) < 1:
+        raise _misfit(position, f"are numbered {numbers!r}")
     return spans
 
 

@@ -5,7 +5,7 @@ import pytest
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.operations.inserting import inserted_documents
 from easy_knowledge_retriever.text.hashing import document_id, text_document_id
-from easy_knowledge_retriever.types import Block, PageSpan
+from easy_knowledge_retriever.types import PageSpan
 
 
 def test_identity_is_the_callers_id_or_the_name_or_the_text() -> None:
@@ -19,13 +19,17 @@ def test_identity_is_the_callers_id_or_the_name_or_the_text() -> None:
 def test_one_text_needs_no_list() -> None:
     (document,) = inserted_documents("alone", "x", "alone.md", "", {"year": 2026})
     assert (document.id, document.text, document.metadata) == ("x", "alone", {"year": 2026})
-    assert document.blocks == (Block("text", 0, 5),)
+
+
+def test_text_is_cleaned_and_its_headings_are_found() -> None:
+    (document,) = inserted_documents("# Title\n\nSome\0 text.", None, "a.md", "", {})
+    assert (document.title, document.text) == ("Title", "# Title\n\nSome text.")
+    assert [block.kind for block in document.blocks] == ["heading", "text"]
 
 
 def test_page_texts_become_page_spans() -> None:
     (document,) = inserted_documents({"content": "onetwo", "pages": ["one", "two"]}, None, None, "", {})
     assert document.pages == (PageSpan(1, 0, 3), PageSpan(2, 3, 6))
-    assert [block.page for block in document.blocks] == [1, 2]
 
 
 def test_page_objects_may_skip_pages_and_text() -> None:
