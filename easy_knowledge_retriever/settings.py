@@ -138,6 +138,7 @@ class Environment:
     openai_api_key: str | None
     openai_base_url: str | None
     cache_dir: Path
+    nano_vector_db_workspace: str | None
 
 
 def environment() -> Environment:
@@ -152,6 +153,7 @@ def environment() -> Environment:
         openai_api_key=os.environ.get("OPENAI_API_KEY") or None,
         openai_base_url=os.environ.get("OPENAI_BASE_URL") or None,
         cache_dir=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "easy_knowledge_retriever",
+        nano_vector_db_workspace=_slug("NANO_VECTOR_DB_WORKSPACE"),
     )
 
 
@@ -194,6 +196,14 @@ def _choice(variable: str, allowed: tuple[str, ...]) -> str | None:
         return text
     _warn_once(variable, f"one of {', '.join(allowed)}")
     return None
+
+
+def _slug(variable: str) -> str | None:
+    try:
+        return check_slug(os.environ.get(variable, "")) or None
+    except ConfigError:
+        _warn_once(variable, "letters, digits, '-' and '_', at most 64 of them")
+        return None
 
 
 @functools.cache

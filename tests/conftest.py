@@ -1,4 +1,7 @@
-"""What every test lives under: no network but this machine's own, and no setting from the developer's environment."""
+"""What every test lives under: no network but this machine's own, no setting from the developer's environment.
+
+No object is revived from bytes by the package, and no task is left behind.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
+_PACKAGE = str(Path(__file__).resolve().parent.parent / "easy_knowledge_retriever")
+_REVIVING = frozenset({"pickle.find_class", "marshal.loads", "marshal.load"})
 _READ_BY_US = ("EKR_", "OPENAI_", "AZURE_", "POSTGRES_", "MILVUS_", "NEO4J_", "NANO_VECTOR_DB_")
 
 
@@ -34,6 +40,8 @@ def _shut(event: str, arguments: tuple[object, ...]) -> None:
         address = arguments[1]
         if isinstance(address, tuple) and not _is_local(address[0]):
             raise NetworkShut(f"tests reach this machine only, not {address[0]!r}")
+    elif event in _REVIVING and sys._getframe(1).f_code.co_filename.startswith(_PACKAGE):
+        raise RuntimeError(f"the package stores no objects: {event} {arguments!r}")
     elif event == "socket.getaddrinfo" and not _is_local(arguments[0]):
         raise NetworkShut(f"tests resolve no names, {arguments[0]!r} neither")
 

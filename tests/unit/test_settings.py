@@ -124,7 +124,9 @@ def test_the_environment_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("EKR_EMBEDDING_ENCODING_FORMAT", "base64")
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("NANO_VECTOR_DB_WORKSPACE", "mine")
     found = environment()
+    assert found.nano_vector_db_workspace == "mine"
     assert (found.max_async, found.embedding_max_async, found.embedding_batch_num) == (3, 4, 5)
     assert (found.llm_timeout, found.embedding_timeout, found.embedding_encoding_format) == (6.5, 7.0, "base64")
     assert (found.openai_api_key, found.cache_dir) == ("a key", Path("cache/easy_knowledge_retriever"))
@@ -142,6 +144,7 @@ def test_the_environment_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) ->
         ("EKR_LLM_TIMEOUT", "llm_timeout", "inf"),
         ("EKR_LLM_TIMEOUT", "llm_timeout", "soon"),
         ("EKR_EMBEDDING_ENCODING_FORMAT", "embedding_encoding_format", "hex"),
+        ("NANO_VECTOR_DB_WORKSPACE", "nano_vector_db_workspace", "../elsewhere"),
     ],
 )
 def test_a_bad_value_is_ignored_with_one_warning(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from easy_knowledge_retriever.errors import ConfigError, StorageError
 from easy_knowledge_retriever.kg.files import FileStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.settings import environment
 from easy_knowledge_retriever.types import FloatVector, Hit, SearchFilter, VectorRecord
 
 __all__ = ["NanoVectorDBStorage"]
@@ -37,7 +38,8 @@ class NanoVectorDBStorage(FileStorage, VectorStorage):
 
     Args:
         working_dir: Folder of the files; the retriever's if not given, and ``./rag_storage`` without a retriever.
-        workspace: Separates bases in one folder. One given here is kept whatever ``bind`` is told.
+        workspace: Separates bases in one folder. One given here, or else in ``NANO_VECTOR_DB_WORKSPACE``, is kept
+            whatever ``bind`` is told.
         cosine_better_than_threshold: Hits below are left out of every search of this storage; none are if not given.
         embedding_func: Ignored with a warning: a storage does not embed.
     """
@@ -57,7 +59,7 @@ class NanoVectorDBStorage(FileStorage, VectorStorage):
             raise ConfigError(f"cosine_better_than_threshold is {cosine_better_than_threshold!r}", hint="from -1 to 1")
         self._floor = -1.0 if cosine_better_than_threshold is None else cosine_better_than_threshold
         self._new_index = _package()
-        super().__init__(working_dir, workspace, embedding_func)
+        super().__init__(working_dir, workspace or environment().nano_vector_db_workspace or "", embedding_func)
 
     async def put_many(self, records: Sequence[VectorRecord]) -> None:
         async with self._writing():

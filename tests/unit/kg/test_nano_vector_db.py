@@ -107,3 +107,10 @@ async def test_a_tie_at_the_cut_is_decided_by_id(tmp_path: Path) -> None:
     odd = SearchFilter(document_ids=frozenset({"1"}))
     assert [hit.id for hit in await storage.search(same, 3, odd)] == ["001", "003", "005"]
     await storage.close()
+
+
+def test_a_workspace_of_the_environment_counts_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NANO_VECTOR_DB_WORKSPACE", "mine")
+    named = NanoVectorDBStorage(tmp_path, "mine").bind("rows").path
+    assert NanoVectorDBStorage(tmp_path).bind("rows", "other").path == named
+    assert NanoVectorDBStorage(tmp_path, "yours").bind("rows").path != named
