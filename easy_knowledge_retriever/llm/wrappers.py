@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class Request:
 
 
 class LLMWrapper(LLMService):
-    """A language model around another one, which it is unless it does one of the two steps otherwise."""
+    """A language model around another one: it says how a request, whole or streamed, gets there."""
 
     def __init__(self, service: LLMService) -> None:
         self.service = service
@@ -91,11 +92,13 @@ class LLMWrapper(LLMService):
             async for piece in pieces:
                 yield piece
 
+    @abstractmethod
     async def _complete(self, request: Request) -> Completion:
-        return await request.complete(self.service)
+        """The whole answer to a request."""
 
+    @abstractmethod
     def _stream(self, request: Request) -> AsyncGenerator[str]:
-        return request.stream(self.service)
+        """The answer to a request in pieces."""
 
     async def aclose(self) -> None:
         await self.service.aclose()

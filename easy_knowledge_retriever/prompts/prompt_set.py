@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.prompts import answer, extraction, keywords, summary
+from easy_knowledge_retriever.prompts import answer, extraction, keywords
 from easy_knowledge_retriever.prompts.template import PromptTemplate
 
 __all__ = ["PromptSet"]
@@ -29,8 +29,6 @@ class PromptSet:
     answer_system: PromptTemplate = answer.GROUNDED
     answer_question: PromptTemplate = answer.QUESTION
     answer_ungrounded: PromptTemplate = answer.UNGROUNDED
-    summary_system: PromptTemplate = summary.SYSTEM
-    summary_fragments: PromptTemplate = summary.FRAGMENTS
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -89,3 +89,18 @@ async def test_what_is_no_embedding_model_is_refused() -> None:
         await as_embedding_service(embed, 3).embed(["a"], "query")
     with pytest.raises(BadResponse, match="zero"):
         await as_embedding_service(embed, 2).embed([""], "query")
+
+
+class Opaque:
+    """A callable without a signature, such as one written in C may be."""
+
+    __signature__ = "none"
+
+    def __call__(self, prompt: str, *, system_prompt: str | None, history_messages: Any) -> str:
+        return prompt
+
+
+async def test_a_function_without_a_signature_is_called_plainly() -> None:
+    service = as_llm_service(Opaque())
+    assert [piece async for piece in service.stream(CHAT)] == ["three"]
+    assert service.model.endswith("Opaque")
