@@ -23,6 +23,7 @@ from easy_knowledge_retriever.errors import (
     UpstreamAuth,
     UpstreamError,
     UpstreamTimeout,
+    UpstreamUnavailable,
     WorkingDirLockedError,
 )
 from easy_knowledge_retriever.query import QueryParam, QueryResult
@@ -61,6 +62,7 @@ __all__ = [
     "UpstreamAuth",
     "UpstreamError",
     "UpstreamTimeout",
+    "UpstreamUnavailable",
     "WorkingDirLockedError",
     "__version__",
 ]

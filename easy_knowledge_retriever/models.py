@@ -11,10 +11,12 @@ from easy_knowledge_retriever.events import Observer
 from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
 from easy_knowledge_retriever.llm.callables import as_embedding_service, as_llm_service
+from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
 from easy_knowledge_retriever.operations.base import Answerer, Extractor, KeywordExtractor
+from easy_knowledge_retriever.operations.extraction_format import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
 from easy_knowledge_retriever.operations.keywords_llm import LLMKeywords
@@ -73,8 +75,6 @@ def choose_models(
     Raises:
         ConfigError: A choice cannot be used.
     """
-    from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService  # noqa: PLC0415  # only this choice needs it
-
     vectors = embedding_stack(
         LocalEmbeddingService() if embedding is None else as_embedding_service(embedding), observer=observer
     )
@@ -83,7 +83,8 @@ def choose_models(
         return Models(vectors, None, ranks, LocalKeywords(), ExtractiveAnswerer(vectors), None)
     service = as_llm_service(llm)
     asking = llm_stack(service, observer=observer, cache=cache if settings.enable_llm_cache else None)
-    extracting = llm_stack(service, observer=observer, cache=cache if settings.enable_llm_cache_for_entity_extract else None)
+    kept = cache if settings.enable_llm_cache_for_entity_extract else None
+    extracting = llm_stack(service, observer=observer, cache=kept, accept=is_readable)
     extractor = LLMExtractor(
         extracting,
         entity_types=settings.entity_types,

@@ -8,9 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
-
-import liteparse
+from typing import TYPE_CHECKING, Final
 
 from easy_knowledge_retriever.errors import ConfigError, ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
@@ -18,6 +16,9 @@ from easy_knowledge_retriever.parsing.pdf_layout import Piece, assembled, mended
 from easy_knowledge_retriever.parsing.pdf_tables import Cell, table_rows
 from easy_knowledge_retriever.text.cleaning import clean
 from easy_knowledge_retriever.types import BlockKind, Box, Link
+
+if TYPE_CHECKING:
+    import liteparse
 
 __all__ = ["PdfParser"]
 
@@ -64,6 +65,8 @@ class PdfParser(DocumentParser):
 def _read(source: Source) -> liteparse.ParseResult:
     if b"%PDF-" not in source.content[:1024]:
         raise ParseError(f"{source.name!r} is not a PDF", code="corrupt", hint="give it the suffix of its format")
+    import liteparse  # noqa: PLC0415  # a native library, loaded with the first PDF and not with the package
+
     reader = liteparse.LiteParse(
         output_format="markdown",
         ocr_enabled=False,
