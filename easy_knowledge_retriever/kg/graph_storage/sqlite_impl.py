@@ -17,6 +17,7 @@ from easy_knowledge_retriever.types import Entity, MentionEdge, Relation, Relati
 
 __all__ = ["SqliteGraphStorage"]
 
+_ALL = 2**62
 _KEYS = "IN (SELECT value FROM json_each(?))"
 # Without statistics SQLite prefers the unique index, which holds the chunk too but does not begin with it.
 _BY_CHUNK = "INDEXED BY mention_chunk"
@@ -107,13 +108,14 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
         def work(session: SqliteSession, space: int) -> dict[str, list[MentionEdge]]:
             known = _existing(session, space, keys)
             admitted, values = _admitted(filter)
-            sql = f"SELECT {_MENTION} FROM mention WHERE space = ? AND entity {_KEYS} {admitted} ORDER BY weight DESC, chunk"
+            sql = (
+                f"SELECT {_MENTION} FROM (SELECT *, row_number() OVER (PARTITION BY entity ORDER BY weight DESC, chunk) AS place"
+                f" FROM mention WHERE space = ? AND entity {_KEYS} {admitted}) WHERE place <= ? ORDER BY entity, place"
+            )
             found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
-            for row in session.keyed(sql, space, known, values):
-                mentions = found[row[0]]
-                if limit is None or len(mentions) < limit:
-                    mentions.append(MentionEdge(*row))
-            return {key: found[key] for key in keys if found.get(key)}
+            for row in session.keyed(sql, space, known, (*values, _ALL if limit is None else limit)):
+                found[row[0]].append(MentionEdge(*row))
+            return {key: found[key] for key in known if key in found}
 
         return await self._read(work)
 

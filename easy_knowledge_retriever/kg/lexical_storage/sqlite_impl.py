@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from easy_knowledge_retriever.kg.lexical_storage.base import FIELD_WEIGHTS, LexicalStorage
 from easy_knowledge_retriever.kg.sqlite import SqliteSession, SqliteStorage
-from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Vocabulary, ranges, visible
+from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Vocabulary, ranges, runs, visible
 from easy_knowledge_retriever.kg.sqlite.session import Row
 from easy_knowledge_retriever.types import Hit, LexicalRecord, SearchFilter
 
@@ -50,12 +50,12 @@ class _LexicalMirror(Mirror[_Segment]):
     source = "lexical"
     columns = "id, document_id, collection, fields, terms, counts"
     largest = 16384
+    batch = 16384
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Segment:
         seqs, ids, documents, collections, named, terms, counts = zip(*rows, strict=True)
         fields = tuple(sorted({name for names in set(named) for name in json.loads(names)}))
-        tables = [_counted(n, t, c, fields) for n, t, c in zip(named, terms, counts, strict=True)]
-        sizes = np.array([table.shape[1] for table in tables])
+        sizes = np.array([len(hashes) // _TERM.itemsize for hashes in terms], np.int64)
         return _segment(
             np.array(seqs, np.int64),
             list(ids),
@@ -64,7 +64,7 @@ class _LexicalMirror(Mirror[_Segment]):
             fields,
             np.frombuffer(b"".join(terms), _TERM),
             np.repeat(np.arange(len(rows), dtype=np.int32), sizes),
-            np.concatenate(tables, axis=1),
+            _counted(named, sizes, counts, fields),
         )
 
     def merge(self, parts: Sequence[Part[_Segment]], vocabulary: Vocabulary) -> _Segment:
@@ -266,7 +266,7 @@ def _row(record: LexicalRecord) -> Row:
     counted = [Counter(record.fields[name]) for name in fields]
     terms = {_hash(term): term for term in set().union(*counted)}
     hashes = sorted(terms)
-    table = [count[terms[hash_]] for count in counted for hash_ in hashes]
+    table = [count[terms[hash_]] for hash_ in hashes for count in counted]
     width = _width(max(table, default=0))
     return (
         record.id,
@@ -283,14 +283,21 @@ def _width(highest: int) -> np.dtype[np.unsignedinteger]:
     return next(width for width in _COUNTS if highest <= np.iinfo(width).max)
 
 
-def _counted(fields: str, terms: bytes, counts: bytes, wanted: tuple[str, ...]) -> Counts:
-    """Counts by field and term. Shape (fields, terms)."""
-    names = json.loads(fields)
-    cells = len(terms) // _TERM.itemsize * len(names)
-    if not cells:
-        return np.zeros((len(wanted), 0), np.uint32)
-    width = np.dtype(f"<u{len(counts) // cells}")
-    return _arranged(np.frombuffer(counts, width).reshape(len(names), -1), names, wanted)
+def _counted(named: Sequence[str], sizes: NDArray[np.int64], counts: Sequence[bytes], fields: tuple[str, ...]) -> Counts:
+    """Counts by field and posting, of rows with the given fields and numbers of terms. Shape (fields, postings)."""
+    table = np.zeros((len(fields), int(np.sum(sizes))), np.uint32)
+    starts = np.cumsum(sizes) - sizes
+    # Nearly always all rows are alike, and read in one piece.
+    alike: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for row, (names, size, cells) in enumerate(zip(named, sizes.tolist(), counts, strict=True)):
+        alike[names, len(cells) // size if size else 0].append(row)
+    for (names, width), rows in alike.items():
+        if width:
+            columns: list[str] = json.loads(names)
+            block = np.frombuffer(b"".join([counts[row] for row in rows]), f"<u{width // len(columns)}")
+            _, places = runs(starts[rows], sizes[rows])
+            table[:, places] = _arranged(block.reshape(-1, len(columns)).T, columns, fields)
+    return table
 
 
 def _arranged(table: NDArray[Any], names: Sequence[str], wanted: Sequence[str]) -> Counts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,6 +84,7 @@ class _Relations:
 class _EntityMirror(Mirror[_Entities]):
     source = "entity"
     columns = "key"
+    batch = 65536
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Entities:
         seqs, keys = zip(*rows, strict=True)
@@ -95,6 +97,7 @@ class _EntityMirror(Mirror[_Entities]):
 class _MentionMirror(Mirror[_Mentions]):
     source = "mention"
     columns = "entity, chunk, document_id, collection, weight"
+    batch = 65536
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Mentions:
         seqs, entities, chunks, documents, collections, weights = zip(*rows, strict=True)
@@ -137,17 +140,18 @@ class _MentionMirror(Mirror[_Mentions]):
 class _RelationMirror(Mirror[_Relations]):
     source = "relation"
     columns = "first, second, weight, json_extract(value, '$.chunk_ids')"
+    batch = 65536
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Relations:
         seqs, first, second, weights, chunk_ids = zip(*rows, strict=True)
-        chunks = [vocabulary.chunks.numbers(json.loads(ids)) for ids in chunk_ids]
+        chunks: list[list[str]] = json.loads(f"[{','.join(chunk_ids)}]")
         return self._segment(
             np.array(seqs, np.int64),
             vocabulary.entities.numbers(first),
             vocabulary.entities.numbers(second),
             np.array(weights, np.float32),
-            np.array([len(numbers) for numbers in chunks], np.int32),
-            np.concatenate(chunks),
+            np.array([len(ids) for ids in chunks], np.int32),
+            vocabulary.chunks.numbers(list(chain.from_iterable(chunks))),
             vocabulary,
         )
 

@@ -24,7 +24,6 @@ from easy_knowledge_retriever.types import SearchFilter
 
 __all__ = ["Generation", "Mirror", "Mirrors", "Names", "Owned", "Part", "Segment", "Vocabulary", "ranges", "runs", "visible"]
 
-_BATCH = 8192  # rows read from the database and made into one segment at a time
 _GROWTH = 4  # a segment is merged with the one before unless that has more than so many times its rows
 _SPARSE = 0.75  # a segment of which fewer rows are alive is written anew
 
@@ -42,17 +41,14 @@ class Names:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def number(self, text: str) -> int:
-        """The number of a text, given now if it has none."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return found
-
-    def numbers(self, texts: Iterable[str]) -> NDArray[np.int32]:
-        """The numbers of texts."""
-        return np.fromiter((self.number(text) for text in texts), np.int32)
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """The numbers of texts, given now to those that have none."""
+        known = self._numbers
+        for text in dict.fromkeys(texts):
+            if text not in known:
+                known[text] = len(self.texts)
+                self.texts.append(text)
+        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
 
     def find(self, text: str) -> int:
         """The number of a text; -1 if it has none."""
@@ -167,6 +163,8 @@ class Mirror(ABC, Generic[S]):
     """What is read of it after ``seq``, as SQL."""
     largest: ClassVar[int] = 1 << 62
     """Segments are not merged beyond so many rows."""
+    batch: ClassVar[int] = 8192
+    """So many rows are read from the database and made into a segment at a time."""
 
     @abstractmethod
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> S:
@@ -244,8 +242,8 @@ class _Source(Generic[S]):
     def added(self, after: int) -> Iterator[list[Row]]:
         """Rows that came after a row number. One batch is in memory at a time."""
         table = self.mirror.source
-        sql = f"SELECT seq, {self.mirror.columns} FROM {table} WHERE space = ? AND seq > ? ORDER BY seq LIMIT {_BATCH}"
-        while rows := self.session.rows(sql, (self.space, after)):
+        sql = f"SELECT seq, {self.mirror.columns} FROM {table} WHERE space = ? AND seq > ? ORDER BY seq LIMIT ?"
+        while rows := self.session.rows(sql, (self.space, after, self.mirror.batch)):
             yield rows
             after = rows[-1][0]
 

@@ -19,7 +19,7 @@ from rank_bm25 import BM25Okapi
 from easy_knowledge_retriever.kg.graph_storage.sqlite_impl import SqliteGraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.sqlite_impl import SqliteDocStatusStorage, SqliteKVStorage
-from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage
+from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage, _LexicalMirror
 from easy_knowledge_retriever.kg.sqlite import mirror
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
 from easy_knowledge_retriever.testing.memory import (
@@ -217,7 +217,8 @@ async def test_any_changes(changes: list[Change], growth: int, sparse: float) ->
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(mirror, "_GROWTH", growth)
         patch.setattr(mirror, "_SPARSE", sparse)
-        patch.setattr(mirror, "_BATCH", 3)
+        for kind in (mirror.Mirror, _LexicalMirror):
+            patch.setattr(kind, "batch", 3)
         async with _both(folder) as (stored, reference):
             async with stored.snapshot() as before:
                 at_first = await answers(before)
