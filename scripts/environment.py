@@ -104,7 +104,7 @@ def _install(installer: list[str], target: str) -> None:
     if subprocess.run(command, check=False, cwd=ROOT).returncode != 0:
         raise SetUpError(
             "pip could not install the project; its own words are above.\n"
-            "If they speak of a connection, a name that is not known or a time-out, the package registry cannot be reached:\n"
+            "If they speak of a connection, of trying again or of a time-out, the package registry cannot be reached:\n"
             "set HTTPS_PROXY, or PIP_INDEX_URL to a registry you can reach, and start this script again."
         )
 

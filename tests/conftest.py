@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+
+from easy_knowledge_retriever.testing.server import OpenAITestServer
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
 _PACKAGE = str(Path(__file__).resolve().parent.parent / "easy_knowledge_retriever")
@@ -71,3 +74,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and pytest_asyncio.is_async_test(item):
             item.fixturenames.insert(0, "_no_task_left")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """Base URL of a server of this machine, in a loop of its own thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = OpenAITestServer(dimension=1536)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+    yield server.base_url
+    asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

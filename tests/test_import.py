@@ -54,3 +54,13 @@ def test_import_is_light_and_reads_nothing() -> None:
     assert [name for name in HEAVY if name in found["modules"]] == []
     assert [name for name in found["read"] if not name.startswith(("PYTHON", "LC_", "LANG"))] == []
     assert found["reached"] == []
+
+
+def test_the_logger_is_silent_by_default() -> None:
+    program = (
+        "import logging, easy_knowledge_retriever\n"
+        "logging.getLogger('easy_knowledge_retriever').warning('unheard')\n"
+        "assert logging.getLogger().handlers == []\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

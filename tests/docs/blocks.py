@@ -43,7 +43,9 @@ def run(page_blocks: list[Block]) -> dict[str, object]:
     names: dict[str, object] = {"__name__": "page"}
     with asyncio.Runner() as runner:
         for block in page_blocks:
-            code = compile("\n" * block.line + block.code, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            code = compile(
+                "\n" * block.line + block.code, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+            )
             if code.co_flags & inspect.CO_COROUTINE:
                 runner.run(eval(code, names))
             else:

@@ -1,0 +1,211 @@
+"""Verbs about documents: ingest, list, rm, status."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from easy_knowledge_retriever import aio
+from easy_knowledge_retriever.cli.files import Found, find_files
+from easy_knowledge_retriever.cli.output import Screen
+from easy_knowledge_retriever.cli.progress import progress
+from easy_knowledge_retriever.cli.verbs import FAILED_DOCUMENTS, USAGE, Run, verb
+from easy_knowledge_retriever.errors import ConfigError, NotFound
+from easy_knowledge_retriever.parsing import can_parse
+from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.types import DocRecord, DocStatus, IngestReport
+
+__all__ = ["choose", "ingest_files", "register", "show_ingest"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these verbs."""
+    verb(app, "ingest")(ingest)
+    verb(app, "list")(list_documents)
+    verb(app, "rm")(remove)
+    verb(app, "status")(status)
+
+
+async def ingest(
+    run: Run,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Files, folders, or - for text from standard input.")],
+    include: Annotated[list[str] | None, typer.Option("--include", help="In folders, only names like this.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help="In folders, no names like this.")] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the text from standard input.")] = "",
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Documents at once.")] = 1,
+) -> int:
+    """Reads documents into the knowledge base.
+
+    Example: ekr ingest handbook.pdf notes/ --exclude 'draft*'
+
+    A document that is there already and has not changed costs nothing; one that has changed replaces its old version.
+    Exit code 3: some failed, the others are in.
+    """
+    stdin = "-" in paths
+    if stdin and not name:
+        raise ConfigError("text from standard input needs a name", hint="give --name, such as --name notes.txt")
+    found = find_files([Path(path) for path in paths if path != "-"], can_parse, include or (), exclude or ())
+    for skipped in found.skipped:
+        (run.screen.complain if skipped.named else run.screen.note)(f"skipped {skipped.path}: {skipped.reason}")
+    reports: list[IngestReport] = []
+    with progress(run.screen, len(found.files) + stdin) as observer:
+        async with run.base(observer, create=True) as rag:
+            if stdin:
+                reports.append(await _ingest_text(rag, sys.stdin.read(), name))
+            reports += await ingest_files(rag, found.files, parallel)
+    run.screen.result(_as_data(reports, found), lambda: show_ingest(run.screen, reports))
+    failed = any(report.status is not DocStatus.PROCESSED for report in reports) or any(s.named for s in found.skipped)
+    return FAILED_DOCUMENTS if failed else 0
+
+
+async def ingest_files(rag: EasyKnowledgeRetriever, files: Sequence[tuple[Path, str]], parallel: int = 1) -> list[IngestReport]:
+    """A report a file; a failure is reported, not raised."""
+
+    async def one(file: tuple[Path, str]) -> IngestReport:
+        path, name = file
+        return await rag.ingest(path, name=name, raise_on_error=False)
+
+    return await aio.map_bounded(one, files, parallel)
+
+
+async def _ingest_text(rag: EasyKnowledgeRetriever, text: str, name: str) -> IngestReport:
+    track = await rag.ainsert(text, file_paths=[name])
+    [record] = (await rag.aget_docs_by_track_id(track)).values()
+    return IngestReport(record.id, record.name, record.version, record.status, chunks=record.chunk_count, track_id=track)
+
+
+def _as_data(reports: Sequence[IngestReport], found: Found) -> dict[str, object]:
+    kept = (
+        "document_id",
+        "name",
+        "version",
+        "status",
+        "chunks",
+        "entities",
+        "relations",
+        "pages",
+        "unchanged",
+        "warnings",
+        "error",
+    )
+    return {
+        "documents": [{field: getattr(report, field) for field in kept} for report in reports],
+        "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in found.skipped],
+    }
+
+
+def show_ingest(screen: Screen, reports: Sequence[IngestReport]) -> None:
+    """What an ingest did, for people."""
+    for report in reports:
+        for warning in report.warnings:
+            screen.note(f"{report.name}: {warning}")
+        if report.status is not DocStatus.PROCESSED:
+            screen.complain(f"{report.name} was not ingested: {report.error}")
+    done = [report for report in reports if report.status is DocStatus.PROCESSED]
+    unchanged = sum(report.unchanged for report in done)
+    chunks = sum(report.chunks for report in done)
+    screen.say(
+        f"{len(done)} of {len(reports)} documents are in the knowledge base ({unchanged} unchanged), {chunks} chunks",
+        style="bold",
+    )
+
+
+async def list_documents(
+    run: Run,
+    state: Annotated[DocStatus | None, typer.Option("--status", help="Only documents that stand there.")] = None,
+) -> None:
+    """Lists the documents.
+
+    Example: ekr list --status failed
+    """
+    async with run.base() as rag:
+        records = [record for record in await rag.get_docs() if state in (None, record.status)]
+
+    def show() -> None:
+        rows = [(r.name, r.collection, r.status.value, r.page_count or "", r.chunk_count, r.updated_at, r.id) for r in records]
+        run.screen.table(
+            ("document", "collection", "status", "pages", "chunks", "updated", "id"), rows, right=("pages", "chunks")
+        )
+        for record in records:
+            if record.error:
+                run.screen.say(f"{record.name} failed at {record.stage}: {record.error}", style="red")
+
+    run.screen.result({"documents": records}, show)
+
+
+async def remove(
+    run: Run, documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids or names, as 'ekr list' shows them.")]
+) -> int | None:
+    """Deletes documents, exactly: what only they said is gone, what others say too stays.
+
+    Example: ekr rm handbook.pdf
+    """
+    async with run.base() as rag:
+        chosen = choose(await rag.get_docs(), documents)
+        if not run.confirm(f"Delete {', '.join(record.name for record in chosen)}?"):
+            run.screen.complain("nothing was deleted", hint="answer yes, or give --yes")
+            return USAGE
+        results = [await rag.adelete_by_doc_id(record.id) for record in chosen]
+
+    def show() -> None:
+        for result in results:
+            run.screen.say(f"deleted {result.file_path or result.doc_id}")
+
+    run.screen.result({"deleted": results}, show)
+    return None
+
+
+def choose(records: Sequence[DocRecord], wanted: Sequence[str]) -> list[DocRecord]:
+    """The records with these ids or names, each once.
+
+    Raises:
+        NotFound: One fits none.
+    """
+    chosen: dict[str, DocRecord] = {}
+    for word in wanted:
+        fitting = [record for record in records if word in (record.id, record.name)]
+        if not fitting:
+            raise NotFound(f"there is no document {word!r}", hint="'ekr list' shows ids and names")
+        chosen.update((record.id, record) for record in fitting)
+    return list(chosen.values())
+
+
+async def status(run: Run) -> None:
+    """Shows what the knowledge base holds and where its documents stand.
+
+    Example: ekr status --json
+    """
+    async with run.base() as rag:
+        records = await rag.get_docs()
+        graph = await rag.get_graph_counts()
+    counts = Counter(record.status for record in records)
+    folder = Path(run.working_dir)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    data = {
+        "working_dir": str(folder.resolve()),
+        "bytes": size,
+        "documents": {state.value: counts[state] for state in DocStatus},
+        "chunks": sum(record.chunk_count for record in records),
+        "entities": graph.entities,
+        "relations": graph.relations,
+    }
+
+    def show() -> None:
+        standing = ", ".join(f"{counts[state]} {state.value}" for state in DocStatus if counts[state]) or "none"
+        run.screen.table(
+            ("", ""),
+            [
+                ("folder", data["working_dir"]),
+                ("size", f"{size / 1e6:.1f} MB"),
+                ("documents", standing),
+                ("chunks", data["chunks"]),
+                ("graph", f"{graph.entities} entities, {graph.relations} relations, {graph.mentions} mentions"),
+            ],
+        )
+
+    run.screen.result(data, show)

@@ -1,0 +1,74 @@
+"""The retriever that the flags and the environment describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from easy_knowledge_retriever.errors import ConfigError
+from easy_knowledge_retriever.events import Observer
+from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
+from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
+from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+
+__all__ = ["ModelOptions", "embedding_model", "language_model", "reranker", "retriever"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Models of endpoints. An empty name leaves the local grade in place: no model is chosen behind the user's back."""
+
+    llm_model: str = ""
+    llm_url: str = ""
+    embedding_model: str = ""
+    embedding_url: str = ""
+    embedding_dim: int = 0
+    rerank_model: str = ""
+    rerank_url: str = ""
+
+
+def language_model(models: ModelOptions) -> OpenAILLMService | None:
+    """The language model that was named."""
+    return OpenAILLMService(models.llm_model, base_url=models.llm_url or None) if models.llm_model else None
+
+
+def embedding_model(models: ModelOptions) -> OpenAIEmbeddingService | None:
+    """The embedding model that was named.
+
+    Raises:
+        ConfigError: The length of its vectors was not.
+    """
+    if not models.embedding_model:
+        return None
+    if not models.embedding_dim:
+        raise ConfigError(
+            f"the length of the vectors of {models.embedding_model!r} is not known",
+            hint="give --embedding-dim, or set EKR_EMBEDDING_DIM",
+        )
+    address = models.embedding_url or None
+    return OpenAIEmbeddingService(models.embedding_model, base_url=address, embedding_dim=models.embedding_dim)
+
+
+def reranker(models: ModelOptions) -> OpenAIRerankerService | None:
+    """The reranker that was named.
+
+    Raises:
+        ConfigError: Only one of model and URL was.
+    """
+    if bool(models.rerank_url) != bool(models.rerank_model):
+        raise ConfigError("a reranker needs a model and a URL", hint="give both --rerank-model and --rerank-url")
+    return OpenAIRerankerService(models.rerank_model, models.rerank_url) if models.rerank_model else None
+
+
+def retriever(working_dir: str, models: ModelOptions, observer: Observer) -> EasyKnowledgeRetriever:
+    """The retriever over ``working_dir`` with these models, not open yet.
+
+    Raises:
+        ConfigError: An option lacks the one it belongs to.
+    """
+    return EasyKnowledgeRetriever(
+        working_dir=working_dir,
+        llm_service=language_model(models),
+        embedding_service=embedding_model(models),
+        reranker_service=reranker(models),
+        observer=observer,
+    )

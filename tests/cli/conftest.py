@@ -1,0 +1,66 @@
+"""The command in this process, with a fake embedding model."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from easy_knowledge_retriever.cli import verbs
+from easy_knowledge_retriever.cli.app import app
+from easy_knowledge_retriever.cli.demo import demo_documents
+from easy_knowledge_retriever.cli.services import ModelOptions
+from easy_knowledge_retriever.events import Observer
+from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document it wrote."""
+        return json.loads(self.out)
+
+
+Ekr = Callable[..., Ended]
+
+
+def faked(working_dir: str, models: ModelOptions, observer: Observer) -> EasyKnowledgeRetriever:
+    """A retriever that embeds with a fake."""
+    return EasyKnowledgeRetriever(working_dir=working_dir, embedding_service=FakeEmbeddingService(), observer=observer)
+
+
+@pytest.fixture
+def ekr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ekr]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verbs, "retriever", faked)
+    logger = logging.getLogger("easy_knowledge_retriever")
+    before, level = logger.handlers[:], logger.level
+
+    def run(*arguments: str, stdin: str | None = None) -> Ended:
+        result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    yield run
+    logger.handlers[:], logger.level = before, level
+
+
+@pytest.fixture
+def ingested(ekr: Ekr) -> Ekr:
+    """The command over a knowledge base of the demonstration documents."""
+    ended = ekr("ingest", *map(str, demo_documents()))
+    assert ended.code == 0, ended.err
+    return ekr
