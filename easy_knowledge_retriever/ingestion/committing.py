@@ -21,7 +21,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_deletion", "commit_version", "parse_key", "parses_of"]
+__all__ = ["Version", "commit_deletion", "commit_version", "parse_key", "parse_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,15 @@ class Version:
     """Each with an entity for every end of its relations."""
 
 
-def parse_key(document: Document) -> str:
-    """Key of a document's row among the parses: equal contents read alike stand together."""
-    return f"{document.digest}/{document.parser}/{document.id}"
+def parse_key(digest: str, parser: str) -> str:
+    """Key of the parse of one content by one parser."""
+    return f"{digest}/{parser}"
 
 
-async def parses_of(kb: KnowledgeBase, digest: str, parser: str) -> list[Document]:
-    """Parses of one content by one parser. One without text points at the document of its id, which holds the rest."""
-    return [document async for _, document in kb.parses.scan(f"{digest}/{parser}/")]
+async def parse_of(kb: KnowledgeBase, digest: str, parser: str) -> Document | None:
+    """The parse of one content by one parser. One without text points at the document of its id, which holds the rest."""
+    key = parse_key(digest, parser)
+    return (await kb.parses.get_many([key])).get(key)
 
 
 async def commit_version(
@@ -116,7 +117,7 @@ async def _put_version(kb: KnowledgeBase, version: Version) -> None:
     """The rows that belong to this version alone."""
     document, chunks = version.document, version.chunks
     await kb.documents.put_many({document.id: document})
-    await kb.parses.put_many({parse_key(document): _pointer(document)})
+    await kb.parses.put_many({parse_key(document.digest, document.parser): _pointer(document)})
     await kb.manifests.put_many({document.id: tuple(chunk.id for chunk in chunks)})
     await kb.chunks.put_many({chunk.id: chunk for chunk in chunks})
     failpoint("tx-after-chunks")
@@ -173,10 +174,9 @@ async def _put_stamps(kb: KnowledgeBase, change: GraphChange, waiting: Unembedde
 
 
 async def _drop_parses(kb: KnowledgeBase, document_id: str, standing: DocRecord | None) -> None:
-    """The parses of every version the document had or was to have."""
-    versions = {standing.version, standing.pending_version} - {""} if standing is not None else ()
-    for version in versions:
-        keys = [key async for key, _ in kb.parses.scan(f"{version}/") if key.endswith(f"/{document_id}")]
+    """The parses of every version the document had or was to have, where they are not another document's."""
+    for version in {standing.version, standing.pending_version} - {""} if standing is not None else ():
+        keys = [key async for key, parse in kb.parses.scan(parse_key(version, "")) if parse.id == document_id]
         await kb.parses.delete_many(keys)
 
 

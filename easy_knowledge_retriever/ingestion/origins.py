@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from easy_knowledge_retriever.errors import ParseError
-from easy_knowledge_retriever.ingestion.committing import parse_key, parses_of
+from easy_knowledge_retriever.ingestion.committing import parse_key, parse_of
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.parsing import parser_for
@@ -106,20 +106,19 @@ class File(Origin):
         document = await asyncio.to_thread(parser.parse, self._source)
         failpoint("parsed")
         if time.perf_counter() - began > _WORTH_KEEPING:
-            await kb.parses.put_many({parse_key(document): document})
+            await kb.parses.put_many({parse_key(document.digest, document.parser): document})
             failpoint("parse-durable")
         return document
 
     async def _known(self, kb: KnowledgeBase, parser: str) -> Document | None:
         """The parse of the same content, from an attempt that failed later or from another document."""
         source = self._source
-        for kept in await parses_of(kb, source.digest, parser):
-            parse = kept if kept.text else (await kb.documents.get_many([kept.id])).get(kept.id)
-            if parse is not None and parse.digest == source.digest:
-                return replace(
-                    parse, id=source.document_id, name=source.name, collection=source.collection, metadata=source.metadata
-                )
-        return None
+        parse = await parse_of(kb, source.digest, parser)
+        if parse is not None and not parse.text:
+            parse = (await kb.documents.get_many([parse.id])).get(parse.id)
+        if parse is None or parse.digest != source.digest:
+            return None
+        return replace(parse, id=source.document_id, name=source.name, collection=source.collection, metadata=source.metadata)
 
 
 def without_broken_characters(document: Document) -> Document:

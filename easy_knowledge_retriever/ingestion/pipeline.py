@@ -25,7 +25,7 @@ from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
 from easy_knowledge_retriever.operations.extraction_local import LocalNames
-from easy_knowledge_retriever.operations.merging import evidence_in
+from easy_knowledge_retriever.operations.merging import counted
 from easy_knowledge_retriever.operations.references import DeclaredReferences
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.text.tokenizer import Tokenizer
@@ -254,8 +254,8 @@ def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -
 
 
 def _report(run: Run, version: Version) -> IngestReport:
-    document, evidence = version.document, evidence_in((extraction, "") for extraction in version.extractions)
-    entities, relations = len(evidence.entities), len(evidence.relations)
+    document = version.document
+    entities, relations = counted(version.extractions)
     run.observer(DocumentFinished(run.name, len(version.chunks), entities, relations, run.seconds))
     return IngestReport(
         document_id=document.id,

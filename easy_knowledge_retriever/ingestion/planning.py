@@ -66,27 +66,31 @@ async def ledger_of(kb: KnowledgeBase, chunk_ids: Sequence[str]) -> dict[str, Ex
 
 
 async def plan_change(
-    kb: KnowledgeBase, document_id: str, name: str, extractions: Sequence[Extraction], settings: Settings
+    kb: KnowledgeBase,
+    document_id: str,
+    name: str,
+    extractions: Sequence[Extraction],
+    settings: Settings,
 ) -> GraphChange:
     """The change that puts ``extractions`` in the place of what the document says now.
 
+    It is read without a snapshot: if the base changes meanwhile, so does its generation, and the plan is void.
+
     Args:
-        kb: The base, at any state: the plan holds for the generation it reads.
+        kb: The base.
         document_id: The document.
         name: Its name, as entities show it.
         extractions: What its new version says; none if it is deleted.
         settings: Hold the caps of what is shown.
     """
-    async with kb.snapshot() as seen:
-        stamps = await stamps_of(seen)
-        old_chunks = (await seen.manifests.get_many([document_id])).get(document_id, ())
-        old = await ledger_of(seen, old_chunks)
-        before = evidence_in((extraction, "") for extraction in old.values())
-        after = evidence_in((extraction, name) for extraction in extractions)
-        planner = _Planner(seen, settings, before, after)
-        await planner.read(frozenset(old_chunks), stamps.unembedded)
-    merged = planner.change(stamps)
-    return replace(merged, old_chunks=old_chunks, old_extractions=tuple(old))
+    stamps = await stamps_of(kb)
+    old_chunks = (await kb.manifests.get_many([document_id])).get(document_id, ())
+    old = await ledger_of(kb, old_chunks)
+    before = evidence_in((extraction, "") for extraction in old.values())
+    after = evidence_in((extraction, name) for extraction in extractions)
+    planner = _Planner(kb, settings, before, after)
+    await planner.read(frozenset(old_chunks), stamps.unembedded)
+    return replace(planner.change(stamps), old_chunks=old_chunks, old_extractions=tuple(old))
 
 
 class _Planner:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easy_knowledge_retriever.ingestion.committing import parses_of
+from easy_knowledge_retriever.ingestion.committing import parse_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.types import Chunk, Document, Extraction, FloatVectors
 
@@ -34,11 +34,10 @@ class Twin:
 
 async def twin_of(kb: KnowledgeBase, document: Document, chunks: Sequence[Chunk]) -> Twin | None:
     """A living document with the same content, parser and chunks; None if there is none."""
-    for pointer in await parses_of(kb, document.digest, document.parser):
-        if pointer.id == document.id or pointer.text:
-            continue
-        ids = (await kb.manifests.get_many([pointer.id])).get(pointer.id, ())
-        found = await kb.chunks.get_many(ids)
-        if ids and [found[key].indexed_text for key in ids if key in found] == [chunk.indexed_text for chunk in chunks]:
-            return Twin(ids)
-    return None
+    pointer = await parse_of(kb, document.digest, document.parser)
+    if pointer is None or pointer.text or pointer.id == document.id:
+        return None
+    ids = (await kb.manifests.get_many([pointer.id])).get(pointer.id, ())
+    found = await kb.chunks.get_many(ids)
+    same = [found[key].indexed_text for key in ids if key in found] == [chunk.indexed_text for chunk in chunks]
+    return Twin(ids) if ids and same else None

@@ -14,10 +14,9 @@ from typing import Final
 
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
 from easy_knowledge_retriever.operations.names import Name, capitalised_words, names_in
-from easy_knowledge_retriever.operations.reading import read_chunks
+from easy_knowledge_retriever.operations.reading import language_of, read_chunks
 from easy_knowledge_retriever.operations.references import is_numbered, own_names, subject
 from easy_knowledge_retriever.text.folding import entity_key, fold
-from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention
 
@@ -54,7 +53,7 @@ class _Reader:
     @classmethod
     def of(cls, document: Document) -> _Reader:
         """What the document as a whole tells about its names."""
-        language = guess_language(document.text) or "en"
+        language = language_of(document.text) or "en"
         title = {fold(word) for word in _WORD.findall(document.title)}
         return cls(language, title | capitalised_words(document.text), FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"]))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from easy_knowledge_retriever.operations.reading import language_of
 from easy_knowledge_retriever.operations.references import own_names
 from easy_knowledge_retriever.text.analyzer import analyze
 from easy_knowledge_retriever.text.folding import entity_key
-from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import (
     Chunk,
     Extraction,
@@ -38,7 +38,7 @@ def lexical_records(chunks: Sequence[Chunk], language: str | None = None) -> lis
         language: Its language; guessed from all of them if None.
     """
     if language is None:
-        language = guess_language("\n".join(chunk.text for chunk in chunks[:8]))
+        language = language_of("\n".join(chunk.text for chunk in chunks[:8]))
     return [
         LexicalRecord(
             id=chunk.id,

@@ -33,6 +33,7 @@ __all__ = [
     "RelationEvidence",
     "absorb_entity",
     "absorb_relation",
+    "counted",
     "evidence_in",
     "merged_entity",
     "merged_relation",
@@ -136,6 +137,16 @@ def evidence_in(extractions: Iterable[tuple[Extraction, str]]) -> Evidence:
             pair = RelationKey.of(entity_key(relation.source), entity_key(relation.target))
             evidence.relations.setdefault(pair, []).append(RelationEvidence(relation, chunk_id, file_path, source))
     return evidence
+
+
+def counted(extractions: Iterable[Extraction]) -> tuple[int, int]:
+    """How many entities and how many relations these speak of."""
+    entities: set[str] = set()
+    relations: set[RelationKey] = set()
+    for extraction in extractions:
+        entities.update(entity_key(mention.name) for mention in extraction.entities)
+        relations.update(RelationKey.of(entity_key(r.source), entity_key(r.target)) for r in extraction.relations)
+    return len(entities), len(relations)
 
 
 def merged_entity(key: str, evidence: Sequence[EntityEvidence], limits: Limits) -> Entity:

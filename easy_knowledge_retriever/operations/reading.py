@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Progress
+from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import Chunk, Document, Extraction
 
-__all__ = ["ChunkReader", "read_chunks"]
+__all__ = ["ChunkReader", "language_of", "read_chunks"]
 
 _BATCH: Final = 100
 """Chunks read between two signs of life."""
@@ -17,6 +19,10 @@ _AT_ONCE: Final = 8
 """So few chunks are read faster than a thread takes over: some 20 ms at most."""
 _SHORT: Final = 50_000
 """Characters of a document that is looked through as fast."""
+
+
+language_of = functools.lru_cache(maxsize=16)(guess_language)
+"""The language of a text; a document is looked at by several steps, one after the other."""
 
 
 class ChunkReader(Protocol):
