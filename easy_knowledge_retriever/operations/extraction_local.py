@@ -55,7 +55,8 @@ class _Reader:
         """What the document as a whole tells about its names."""
         language = language_of(document.text) or "en"
         title = {fold(word) for word in _WORD.findall(document.title)}
-        return cls(language, title | capitalised_words(document.text), FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"]))
+        known = title if language == "de" else title | capitalised_words(document.text)
+        return cls(language, known, FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"]))
 
     def read(self, chunk: Chunk) -> Extraction:
         """The names of one chunk and the relations between them."""
@@ -81,7 +82,11 @@ class _Reader:
         """The subject of the chunk with each name, then the names of one sentence with each other, as far as the cap allows."""
         about = subject(chunk)
         own = {entity_key(name) for heading in chunk.headings for name in own_names(heading)} | {entity_key(about)}
-        found: dict[tuple[str, str], RelationMention] = {}
+        found = {
+            (entity_key(name.text), entity_key(name.expansion)): self._relation(chunk, name.expansion, name, ("short for",))
+            for name in names
+            if name.expansion and entity_key(name.expansion) in kept
+        }
         if about:
             for key, name in kept.items():
                 if key not in own and len(found) < MAX_RELATIONS:
@@ -95,9 +100,10 @@ class _Reader:
                 found.setdefault((first, second), self._relation(chunk, one.text, other))
         return tuple(found.values())
 
-    def _relation(self, chunk: Chunk, source: str, target: Name) -> RelationMention:
+    def _relation(self, chunk: Chunk, source: str, target: Name, words: tuple[str, ...] | None = None) -> RelationMention:
         start, end = chunk.start + target.start, chunk.start + target.end
-        return RelationMention(source, target.text, "", self._keywords(chunk.text, target), 1.0, start, end)
+        keywords = self._keywords(chunk.text, target) if words is None else words
+        return RelationMention(source, target.text, "", keywords, 1.0, start, end)
 
     def _keywords(self, text: str, name: Name) -> tuple[str, ...]:
         """The plain words around a name in its sentence: the two before it and the one after it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from easy_knowledge_retriever.text.folding import fold
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 
-__all__ = ["Name", "capitalised_words", "names_in", "without_article", "without_qualifier"]
+__all__ = ["NUMBERED_KINDS", "Name", "capitalised_words", "names_in", "without_article", "without_qualifier"]
 
 
 class Name(NamedTuple):
@@ -56,6 +56,7 @@ _CONNECTORS: Final = frozenset(
     "of the de du des del della delle dei di da do dos das van von der den zu zum zur ten ter y bin ibn ben bint mac al el la le "
     "les d' d’ l' l’".split()
 )
+_GERMAN_CONNECTORS: Final = frozenset(("von", "vom", "zu"))
 _AFTER_CONNECTOR: Final = frozenset("the la le les las los l' l’ der den dem".split())
 _ARTICLES: Final = frozenset("the a an le la les l' l’ der die das el los las il lo gli".split())
 _ABBREVIATIONS: Final = frozenset(
@@ -101,6 +102,18 @@ _LAST_WORDS: Final = {
 }
 _TITLES: Final = frozenset("mr mrs ms dr prof sir dame king queen prince princess emperor empress pope saint president".split())
 _BEFORE_NAMES: Final = _RANKS | _TITLES
+NUMBERED_KINDS: Final[Mapping[str, str]] = {
+    "article": "Article", "articles": "Article", "art.": "Article",
+    "artikel": "Artikel", "artículo": "Artículo", "artículos": "Artículo", "articolo": "Articolo", "articoli": "Articolo",
+    "annex": "Annex", "annexes": "Annex", "annexe": "Annexe", "anhang": "Anhang", "anexo": "Anexo", "allegato": "Allegato",
+    "appendix": "Appendix", "chapter": "Chapter", "chapters": "Chapter", "chapitre": "Chapitre", "chapitres": "Chapitre",
+    "kapitel": "Kapitel", "section": "Section", "sections": "Section", "abschnitt": "Abschnitt", "clause": "Clause",
+    "recital": "Recital", "recitals": "Recital", "considérant": "Considérant", "considérants": "Considérant",
+    "table": "Table", "tables": "Table", "tableau": "Tableau", "tableaux": "Tableau", "tabelle": "Tabelle",
+    "figure": "Figure", "figures": "Figure", "fig.": "Figure", "abbildung": "Abbildung", "abb.": "Abbildung",
+    "equation": "Equation", "eq.": "Equation", "équation": "Équation", "theorem": "Theorem", "lemma": "Lemma",
+}  # fmt: skip
+"""Kinds of numbered parts, as they are written → as their names begin."""
 _LONGEST: Final = 9
 """Words of a name at most: a longer run of capitals is a heading."""
 
@@ -127,15 +140,22 @@ def names_in(text: str, language: str = "en", known: AbstractSet[str] = frozense
     Args:
         text: Any text, a chunk or a question.
         language: Code of its language; in German every noun is capitalised, so only runs of several words count.
-        known: Folded words that are names even where they begin a sentence.
+        known: Folded words that are names even where they begin a sentence, and alone in German.
         phrases: Names that are known as a whole, whatever their words look like.
     """
     tokens = _tokens(text)
     whole = [*_phrases(text, tokens, phrases), *_quoted(text, tokens)]
     found = _Reader(text, tokens, language, known).names()
     if whole:
-        found = [name for name in found if not any(w.start <= name.start and name.end <= w.end for w in whole)]
-    return sorted({*found, *whole}, key=lambda name: (name.start, name.end))
+        whole = [one for one in whole if not any(_inside(one, other) and other != one for other in whole)]
+        found = [name for name in found if not any(_inside(name, other) for other in whole)]
+    # of two readings of one span the one that tells more is kept
+    by_place = {(name.start, name.end, name.text): name for name in sorted({*found, *whole}, key=lambda n: n.expansion)}
+    return sorted(by_place.values(), key=lambda name: (name.start, name.end))
+
+
+def _inside(one: Name, other: Name) -> bool:
+    return other.start <= one.start and one.end <= other.end
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -154,6 +174,16 @@ def _tokens(text: str) -> list[_Token]:
             elif word in _OPENING:
                 initial = True
         last = word
+    return _without_numbered_parts(tokens)
+
+
+def _without_numbered_parts(tokens: list[_Token]) -> list[_Token]:
+    """``Article 6`` and ``Annex III`` are references, no names, and no parts of names."""
+    for at, token in enumerate(tokens[:-1]):
+        number = tokens[at + 1]
+        if token.capital and token.text.lower() in NUMBERED_KINDS and (number.text[0].isdigit() or _ROMAN.fullmatch(number.text)):
+            tokens[at] = token._replace(capital=False)
+            tokens[at + 1] = number._replace(capital=False)
     return tokens
 
 
@@ -170,7 +200,8 @@ class _Reader:
         self._nouns_are_capital = language == "de"
         self._function_words = FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"]) | FUNCTION_WORDS["en"]
         self._lower = {token.text for token in tokens if token.text[0].islower()}
-        self._known = {fold(t.text) for t in tokens if t.capital and not t.initial} | known
+        self._known = known if self._nouns_are_capital else {fold(t.text) for t in tokens if t.capital and not t.initial} | known
+        self._connectors = _GERMAN_CONNECTORS if self._nouns_are_capital else _CONNECTORS
 
     def names(self) -> list[Name]:
         names: list[Name] = []
@@ -204,7 +235,7 @@ class _Reader:
             return at if token.initial else at + 1
         if token.text.isdigit():
             return at + 1 if len(token.text) <= 3 and last.capital and fold(last.text) not in _CALENDAR else at
-        if token.text in _CONNECTORS:
+        if token.text in self._connectors:
             return self._after_connectors(at)
         return at + 2 if self._capital(at + 1) and self._joins(last, token, self._tokens[at + 1]) else at
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
-from easy_knowledge_retriever.operations.names import without_article, without_qualifier
+from easy_knowledge_retriever.operations.names import NUMBERED_KINDS, without_article, without_qualifier
 from easy_knowledge_retriever.operations.reading import read_chunks
 from easy_knowledge_retriever.text.folding import entity_key, fold
 from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention
@@ -34,19 +34,8 @@ class Found(NamedTuple):
     description: str = ""
 
 
-_KINDS: Final[Mapping[str, str]] = {
-    "article": "Article", "articles": "Article", "art.": "Article",
-    "artikel": "Artikel", "artículo": "Artículo", "artículos": "Artículo", "articolo": "Articolo", "articoli": "Articolo",
-    "annex": "Annex", "annexes": "Annex", "annexe": "Annexe", "anhang": "Anhang", "anexo": "Anexo", "allegato": "Allegato",
-    "appendix": "Appendix", "chapter": "Chapter", "chapters": "Chapter", "chapitre": "Chapitre", "chapitres": "Chapitre",
-    "kapitel": "Kapitel", "section": "Section", "sections": "Section", "abschnitt": "Abschnitt", "clause": "Clause",
-    "recital": "Recital", "recitals": "Recital", "considérant": "Considérant", "considérants": "Considérant",
-    "table": "Table", "tables": "Table", "tableau": "Tableau", "tableaux": "Tableau", "tabelle": "Tabelle",
-    "figure": "Figure", "figures": "Figure", "fig.": "Figure", "abbildung": "Abbildung", "abb.": "Abbildung",
-    "equation": "Equation", "eq.": "Equation", "équation": "Équation", "theorem": "Theorem", "lemma": "Lemma",
-}  # fmt: skip
 _NUMBER: Final = r"(?:\(\d{1,3}\)|\d{1,4}(?:\.\d{1,3}){0,4}[a-z]?|[IVXLC]{1,7}|[A-Z](?:\.\d{1,3}){0,3})(?!\w)"
-_KIND: Final = "(?i:" + "|".join(re.escape(kind) for kind in sorted(_KINDS, key=len, reverse=True)) + ")"
+_KIND: Final = "(?i:" + "|".join(re.escape(kind) for kind in sorted(NUMBERED_KINDS, key=len, reverse=True)) + ")"
 _AND: Final = r"(?:,\s|\s(?:and|or|et|ou|und|oder|y|o|e)\s)"
 _REFERENCE: Final = re.compile(
     rf"(?<!\w)(?P<kind>{_KIND})\s(?P<number>{_NUMBER})"
@@ -114,7 +103,7 @@ def subject(chunk: Chunk) -> str:
 
 def is_numbered(name: str) -> bool:
     """Whether a name is that of a numbered part, such as ``Article 6`` or ``Table``."""
-    return name.lower() in _KINDS or _SELF_NUMBERED.match(name) is not None
+    return name.lower() in NUMBERED_KINDS or _SELF_NUMBERED.match(name) is not None
 
 
 def cross_references(text: str) -> Iterator[Found]:
@@ -135,7 +124,7 @@ def cross_references(text: str) -> Iterator[Found]:
 
 
 def _numbered(kind: str, number: str) -> str:
-    return f"{_KINDS[kind.lower()]} {number.strip('()')}"
+    return f"{NUMBERED_KINDS[kind.lower()]} {number.strip('()')}"
 
 
 def _between(first: str, last: str | None) -> list[str]:

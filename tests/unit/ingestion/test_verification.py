@@ -1,0 +1,219 @@
+"""Each invariant notices the damage it is there for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from easy_knowledge_retriever.ingestion.verification import INVARIANTS, verify
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.types import (
+    DocRecord,
+    Entity,
+    LexicalRecord,
+    MentionEdge,
+    PageSpan,
+    Relation,
+    RelationKey,
+    VectorRecord,
+)
+from tests.flows.ingesting_base import TEXTS, document, empty_base, ingestion
+
+Damage = Callable[[KnowledgeBase], Awaitable[None]]
+DOCUMENT = document("verdel", TEXTS["verdel"])
+
+
+async def _ids(kb: KnowledgeBase) -> tuple[str, ...]:
+    return (await kb.manifests.get_many([DOCUMENT.id]))[DOCUMENT.id]
+
+
+async def _change_chunk(kb: KnowledgeBase, **changes: object) -> None:
+    first = (await _ids(kb))[0]
+    chunk = (await kb.chunks.get_many([first]))[first]
+    await kb.chunks.put_many({first: replace(chunk, **changes)})  # type: ignore[arg-type]
+
+
+async def _change_record(kb: KnowledgeBase, **changes: object) -> None:
+    record: DocRecord = (await kb.status.page())[0]
+    await kb.status.put([replace(record, **changes)])  # type: ignore[arg-type]
+
+
+async def chunk_of_another_version(kb: KnowledgeBase) -> None:
+    await _change_chunk(kb, version="old")
+
+
+async def chunk_without_document(kb: KnowledgeBase) -> None:
+    await kb.status.delete([DOCUMENT.id])
+
+
+async def manifest_lost(kb: KnowledgeBase) -> None:
+    await kb.manifests.delete_many([DOCUMENT.id])
+
+
+async def chunk_lost(kb: KnowledgeBase) -> None:
+    await kb.chunks.delete_many((await _ids(kb))[:1])
+
+
+async def vector_lost(kb: KnowledgeBase) -> None:
+    await kb.chunk_vectors.delete_many((await _ids(kb))[:1])
+
+
+async def vector_too_many(kb: KnowledgeBase) -> None:
+    await kb.chunk_vectors.put_many([VectorRecord("nobody", np.ones(16, dtype=np.float32))])
+
+
+async def posting_lost(kb: KnowledgeBase) -> None:
+    await kb.lexical.delete_many((await _ids(kb))[:1])
+
+
+async def other_words_posted(kb: KnowledgeBase) -> None:
+    await kb.lexical.put_many([LexicalRecord((await _ids(kb))[0], {"text": ("other",)}, DOCUMENT.id)])
+
+
+async def ledger_lost(kb: KnowledgeBase) -> None:
+    await kb.extractions.delete_many([key async for key, _ in kb.extractions.scan()])
+
+
+async def entity_of_nobody(kb: KnowledgeBase) -> None:
+    await kb.graph.put_entities([Entity("nobody", names=(("Nobody", 1),))])
+
+
+async def relation_without_end(kb: KnowledgeBase) -> None:
+    await kb.graph.put_relations([Relation(RelationKey.of("verdel", "nowhere"))])
+
+
+async def mention_of_nobody(kb: KnowledgeBase) -> None:
+    await kb.graph.put_mentions([MentionEdge("verdel", "chunk-none", DOCUMENT.id)])
+
+
+async def mention_of_another_weight(kb: KnowledgeBase) -> None:
+    edge = (await kb.graph.mentions_of(["verdel"]))["verdel"][0]
+    await kb.graph.put_mentions([replace(edge, weight=9.0)])
+
+
+async def entity_vector_lost(kb: KnowledgeBase) -> None:
+    await kb.entity_vectors.delete_many(["verdel"])
+
+
+async def relation_vector_too_many(kb: KnowledgeBase) -> None:
+    await kb.relation_vectors.put_many([VectorRecord("1:xy", np.ones(16, dtype=np.float32))])
+
+
+async def entity_changed(kb: KnowledgeBase) -> None:
+    entity = (await kb.graph.entities(["verdel"]))["verdel"]
+    await kb.graph.put_entities([replace(entity, mention_count=99)])
+
+
+async def relation_changed(kb: KnowledgeBase) -> None:
+    pair = (await kb.graph.relation_keys())[0]
+    await kb.graph.put_relations([replace((await kb.graph.relations([pair]))[pair], weight=99.0)])
+
+
+async def wrong_count(kb: KnowledgeBase) -> None:
+    await _change_record(kb, chunk_count=7)
+
+
+async def processed_without_version(kb: KnowledgeBase) -> None:
+    await _change_record(kb, version="")
+
+
+async def wrong_order(kb: KnowledgeBase) -> None:
+    await _change_chunk(kb, order=5)
+
+
+async def text_elsewhere(kb: KnowledgeBase) -> None:
+    await _change_chunk(kb, start=3)
+
+
+async def pages_backwards(kb: KnowledgeBase) -> None:
+    await _change_chunk(kb, pages=(PageSpan(2, 0, 3), PageSpan(1, 3, 5)))
+
+
+async def no_fingerprint(kb: KnowledgeBase) -> None:
+    await kb.stamps.delete_many(["embedding"])
+
+
+async def another_fingerprint(kb: KnowledgeBase) -> None:
+    await kb.stamps.put_many({"embedding": {"fingerprint": "other", "dimension": 16}})
+
+
+async def another_dimension(kb: KnowledgeBase) -> None:
+    await kb.stamps.put_many({"embedding": {"fingerprint": "fake-bag-of-words/16", "dimension": 15}})
+
+
+async def nul(kb: KnowledgeBase) -> None:
+    entity = (await kb.graph.entities(["verdel"]))["verdel"]
+    await kb.graph.put_entities([replace(entity, names=(("Ver\0del", 1),))])
+
+
+async def half_a_character(kb: KnowledgeBase) -> None:
+    entity = (await kb.graph.entities(["verdel"]))["verdel"]
+    await kb.graph.put_entities([replace(entity, names=(("Ver\ud800", 1),))])
+
+
+SHALLOW: list[tuple[Damage, str]] = [
+    (chunk_of_another_version, "I1"),
+    (chunk_without_document, "I1"),
+    (manifest_lost, "I1"),
+    (chunk_lost, "I1"),
+    (vector_lost, "I2"),
+    (vector_too_many, "I3"),
+    (posting_lost, "I4"),
+    (ledger_lost, "I5"),
+    (chunk_lost, "I5"),
+    (entity_of_nobody, "I5"),
+    (relation_without_end, "I6"),
+    (entity_vector_lost, "I7"),
+    (relation_vector_too_many, "I7"),
+    (wrong_count, "I13"),
+    (processed_without_version, "I13"),
+    (wrong_order, "I14"),
+    (text_elsewhere, "I14"),
+    (pages_backwards, "I14"),
+    (no_fingerprint, "I16"),
+    (another_fingerprint, "I16"),
+    (nul, "I20"),
+    (half_a_character, "I20"),
+]
+DEEP: list[tuple[Damage, str]] = [
+    (other_words_posted, "I4"),
+    (mention_of_nobody, "I5"),
+    (mention_of_another_weight, "I5"),
+    (entity_changed, "I8"),
+    (relation_changed, "I8"),
+    (another_dimension, "I2"),
+]
+
+
+@pytest.fixture
+async def kb() -> KnowledgeBase:
+    base = await empty_base()
+    await ingestion(base).ingest_document(DOCUMENT)
+    return base
+
+
+@pytest.mark.parametrize(("damage", "check"), SHALLOW)
+async def test_damage_is_found(kb: KnowledgeBase, damage: Damage, check: str) -> None:
+    await damage(kb)
+    report = await verify(kb, embedding=FakeEmbeddingService(16))
+    assert not report.clean
+    assert check in {finding.check for finding in report.findings}
+    assert {finding.check for finding in report.findings} <= INVARIANTS.keys()
+
+
+@pytest.mark.parametrize(("damage", "check"), DEEP)
+async def test_damage_is_found_when_one_looks_deeper(kb: KnowledgeBase, damage: Damage, check: str) -> None:
+    await damage(kb)
+    assert check in {finding.check for finding in (await verify(kb, deep=True)).findings}
+
+
+async def test_a_whole_base_is_clean(kb: KnowledgeBase) -> None:
+    report = await verify(kb, deep=True, embedding=FakeEmbeddingService(16))
+    counts = await kb.graph.counts()
+    assert report.clean
+    assert (report.documents, report.chunks, report.entities, report.relations) == (1, 2, counts.entities, counts.relations)
+    assert (await verify(await empty_base(), deep=True)).clean
