@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -61,18 +62,19 @@ class SqliteKVStorage(SqliteStorage, KVStorage):
                 async for pair in self.within(session).scan(prefix):
                     yield pair
             return
-        sql = f"SELECT key, value FROM kv WHERE space = ? AND key >= ? ORDER BY key LIMIT {_BATCH}"
+        end = _end(prefix)
+        bound, values = ("", ()) if end is None else ("AND key < ?", (end,))
+        sql = f"SELECT key, value FROM kv WHERE space = ? AND key >= ? {bound} ORDER BY key LIMIT {_BATCH}"
 
         async def batch_from(start: str) -> list[Row]:
-            return await self._read(lambda session, space: session.rows(sql, (space, start)))
+            return await self._read(lambda session, space: session.rows(sql, (space, start, *values)))
 
         batch = await batch_from(prefix)
         while batch:
             for key, text in batch:
-                if not key.startswith(prefix):
-                    return
                 yield key, _object(session, text)
-            batch = await batch_from(batch[-1][0] + "\0")  # the next text in order
+            # The text that follows the last key in order is that key and a NUL.
+            batch = await batch_from(batch[-1][0] + "\0") if len(batch) == _BATCH else []
 
     def _drop(self, session: SqliteSession, space: int) -> None:
         session.write("DELETE FROM kv WHERE space = ?", [(space,)])
@@ -136,6 +138,15 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
 
 def _rows(pairs: Sequence[tuple[str, JsonObject]]) -> list[tuple[str, str]]:
     return [(key, encoded(value)) for key, value in pairs]
+
+
+def _end(prefix: str) -> str | None:
+    """The first text after all that begin with a prefix, in order of code points; None if there is none."""
+    for length in range(len(prefix), 0, -1):
+        last = ord(prefix[length - 1]) + 1
+        if last <= sys.maxunicode:
+            return prefix[: length - 1] + chr(0xE000 if 0xD800 <= last < 0xE000 else last)  # surrogates are no characters
+    return None
 
 
 def _object(session: SqliteSession, text: str) -> JsonObject:

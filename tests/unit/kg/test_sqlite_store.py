@@ -495,6 +495,17 @@ async def test_keys_may_hold_any_character(base: KnowledgeBase) -> None:
     assert "a\0" not in await base.stamps.get_many(keys)
 
 
+@pytest.mark.parametrize("prefix", ["", "a", "a\U0010ffff", "\U0010ffff", "\ud7ff", "é"])
+async def test_a_scan_finds_all_that_begin_with_a_prefix(base: KnowledgeBase, prefix: str) -> None:
+    keys = [
+        start + end
+        for start in ("", "`", "a", "b", "\ud7ff", "\ue000", "é", "\U0010ffff")
+        for end in ("", "\0", "z", "\U0010ffff")
+    ]
+    await base.stamps.put_many({key: {} for key in keys})
+    assert [key async for key, _ in base.stamps.scan(prefix)] == sorted({key for key in keys if key.startswith(prefix)})
+
+
 async def test_equal_values_are_equal_bytes(base: KnowledgeBase) -> None:
     await base.stamps.put_many({"one": {"b": 1, "a": [1, {"d": 2, "c": "é"}]}, "two": {"a": [1, {"c": "é", "d": 2}], "b": 1}})
     async with store_of(base).snapshot() as session:
