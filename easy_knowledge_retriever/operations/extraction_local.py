@@ -6,9 +6,9 @@ What a chunk yields depends on the chunk and its own document only, so that the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -20,10 +20,12 @@ from easy_knowledge_retriever.text.folding import entity_key, fold
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention
 
-__all__ = ["MAX_RELATIONS", "LocalNames"]
+__all__ = ["MAX_RELATIONS", "MAX_WORDED", "LocalNames"]
 
 MAX_RELATIONS: Final = 12
 """Relations a chunk gives at most."""
+MAX_WORDED: Final = 4
+"""Relations of a chunk that have keywords, and with them a vector, at most."""
 _MAX_NAMES: Final = 60
 """Names a chunk gives at most; a list of a thousand says little about each."""
 _WINDOW: Final = 60
@@ -91,14 +93,14 @@ class _Reader:
             for key, name in kept.items():
                 if key not in own and len(found) < MAX_RELATIONS:
                     found[entity_key(about), key] = self._relation(chunk, about, name)
-            return tuple(found.values())
+            return _worded(found.values())
         for one, other in pairwise(names):
             first, second = entity_key(one.text), entity_key(other.text)
             if one.sentence != other.sentence or other.start < one.end or first == second or len(found) >= MAX_RELATIONS:
                 continue
             if first in kept and second in kept and (second, first) not in found:
                 found.setdefault((first, second), self._relation(chunk, one.text, other))
-        return tuple(found.values())
+        return _worded(found.values())
 
     def _relation(self, chunk: Chunk, source: str, target: Name, words: tuple[str, ...] | None = None) -> RelationMention:
         start, end = chunk.start + target.start, chunk.start + target.end
@@ -115,3 +117,10 @@ class _Reader:
 
     def _plain(self, text: str) -> list[str]:
         return [word for word in _WORD.findall(text) if word.islower() and word not in self.function_words]
+
+
+def _worded(relations: Iterable[RelationMention]) -> tuple[RelationMention, ...]:
+    """The relations, with the keywords of the most telling only: each set of keywords is a vector to make and to search."""
+    found = list(relations)
+    telling = sorted(found, key=lambda relation: (-len(relation.keywords), " " not in relation.target))[:MAX_WORDED]
+    return tuple(relation if relation in telling else replace(relation, keywords=()) for relation in found)

@@ -58,9 +58,10 @@ _GLOSSARY_LINE: Final = re.compile(r"(?m)^(?:[-*•]\s)?(?:\*\*)?(?P<term>[^\W\d
 _GLOSSARY: Final = re.compile(r"glossa|definition|terminolog|abbreviation|begriffe")
 _DEFINITION_END: Final = re.compile(r"[;\n]|\.\s")
 _LONGEST_DEFINITION: Final = 240
-_PREAMBLE: Final = re.compile(
-    r"(?P<begin>\bWhereas\s?:|\bconsidérant ce qui suit\s?:)|(?P<end>\bHAVE ADOPTED|\bHAS ADOPTED|\bONT ADOPTÉ|\bA ADOPTÉ)"
-)
+_PREAMBLE: Final = re.compile(r"\bWhereas\s?:|\bconsidérant ce qui suit\s?:")
+_ADOPTED: Final = re.compile(r"\b(?:HAVE ADOPTED|HAS ADOPTED|ONT ADOPTÉ|A ADOPTÉ)")
+_GAP: Final = 20
+"""Recitals whose numbers are hidden in the text before do not end the count; notes lag far behind."""
 _RECITAL: Final = re.compile(r"(?m)^\s?\((?P<number>\d{1,3})\)\s+(?P<text>\S[^\n]{10,})")
 _COMMA_TAIL: Final = re.compile(r"([^\W\d_][^,(]*\s[^,(]+),\s(?=[A-Z\d])")
 _SLUG: Final = re.compile(r"[^\w]+")
@@ -84,7 +85,7 @@ def own_names(heading: str) -> tuple[str, ...]:
     names = [heading, bare, without_article(bare)]
     if numbered := _SELF_NUMBERED.match(heading):
         names.append(_numbered(numbered.group("kind"), numbered.group("number")))
-    if person := _COMMA_TAIL.match(bare):
+    elif person := _COMMA_TAIL.match(bare):
         names.append(person.group(1))
     by_key: dict[str, str] = {}
     for name in names:
@@ -175,8 +176,8 @@ class _Reader:
     link_starts: Sequence[int]
     terms: re.Pattern[str] | None
     """Defined terms of more than one word, wherever they stand in the document."""
-    preamble: tuple[int, int]
-    """Where the recitals stand; empty if there are none."""
+    recitals: Sequence[Found]
+    """With their places in the document."""
 
     @classmethod
     def of(cls, document: Document) -> _Reader:
@@ -190,7 +191,7 @@ class _Reader:
             anchors={_slug(heading): heading for heading in reversed(headings)},
             link_starts=[link.start for link in document.links],
             terms=pattern,
-            preamble=_preamble(document.text),
+            recitals=tuple(_recitals(document.text)),
         )
 
     def read(self, chunk: Chunk) -> Extraction:
@@ -221,21 +222,18 @@ class _Reader:
         """What stands in the text, each with the word that relates it to the subject of the chunk."""
         glossary = any(_GLOSSARY.search(fold(heading)) for heading in chunk.headings)
         yield from (("defines", term) for term in defined_terms(chunk.text, glossary=glossary))
-        yield from (("", recital) for recital in self._recitals(chunk))
+        yield from (("", recital) for recital in self._recitals_in(chunk))
         yield from (("links to", link) for link in self._links(chunk))
         yield from (("refers to", reference) for reference in cross_references(chunk.text))
         if self.terms is not None:
             yield from (("", Found(m.group(), m.start(), m.end())) for m in self.terms.finditer(chunk.text))
 
-    def _recitals(self, chunk: Chunk) -> Iterator[Found]:
-        begin, end = self.preamble
-        if chunk.start >= end or chunk.end <= begin:
-            return
-        kind = "Considérant" if self.document.text.startswith("considérant", begin) else "Recital"
-        for match in _RECITAL.finditer(chunk.text):
-            if begin <= chunk.start + match.start() < end:
-                number = match.start("number")
-                yield Found(f"{kind} {match.group('number')}", number, match.end("number"), match.group("text")[:120])
+    def _recitals_in(self, chunk: Chunk) -> Iterator[Found]:
+        at = bisect_left(self.recitals, chunk.start, key=lambda recital: recital.start)
+        for recital in self.recitals[at:]:
+            if recital.start >= chunk.end:
+                return
+            yield recital._replace(start=recital.start - chunk.start, end=recital.end - chunk.start)
 
     def _links(self, chunk: Chunk) -> Iterator[Found]:
         at = bisect_left(self.link_starts, chunk.start)
@@ -260,14 +258,19 @@ class _Reader:
         return path if path.lower().endswith(_LINKED) and path != self.document.name else ""
 
 
-def _preamble(text: str) -> tuple[int, int]:
-    begin = None
-    for match in _PREAMBLE.finditer(text):
-        if begin is None and match.group("begin"):
-            begin = match.start()
-        elif begin is not None and match.group("end"):
-            return begin, match.start()
-    return (0, 0) if begin is None else (begin, len(text))
+def _recitals(text: str) -> Iterator[Found]:
+    """The recitals between ``Whereas:`` and ``HAVE ADOPTED``. Numbers that do not go on are those of footnotes."""
+    begin = _PREAMBLE.search(text)
+    if begin is None:
+        return
+    end = _ADOPTED.search(text, begin.end())
+    last = 0
+    for match in _RECITAL.finditer(text, begin.end(), end.start() if end else len(text)):
+        number = int(match.group("number"))
+        if last < number <= last + _GAP:
+            last = number
+            kind = "Recital" if begin.group().startswith("Whereas") else "Considérant"
+            yield Found(f"{kind} {number}", match.start("number"), match.end("number"), match.group("text")[:120])
 
 
 def _slug(heading: str) -> str:

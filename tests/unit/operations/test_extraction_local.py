@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from easy_knowledge_retriever.operations.extraction_local import MAX_RELATIONS, LocalNames
+from easy_knowledge_retriever.operations.extraction_local import MAX_RELATIONS, MAX_WORDED, LocalNames
 from easy_knowledge_retriever.types import Chunk, Document, Extraction
 
 
@@ -58,6 +58,16 @@ async def test_relations_are_bounded() -> None:
     extraction = await read(f"They met {names}.", title="Meeting")
     assert len(extraction.entities) == 20
     assert len(extraction.relations) == MAX_RELATIONS
+
+
+async def test_only_the_most_telling_relations_have_words() -> None:
+    text = (
+        "Kell was built by Ida Aa. It was sold to Ida Bb. It was bought by old Ida Cc. It was left by Ida Dd. Eve and Fay came."
+    )
+    extraction = await read(text, title="Kell")
+    worded = [relation.target for relation in extraction.relations if relation.keywords]
+    assert worded == ["Ida Aa", "Ida Bb", "Ida Cc", "Ida Dd"]
+    assert len(worded) == MAX_WORDED < len(extraction.relations)
 
 
 async def test_nothing_named_nothing_said() -> None:
