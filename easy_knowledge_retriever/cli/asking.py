@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from easy_knowledge_retriever.cli.documents import choose
+from easy_knowledge_retriever.cli.metadata import parsed
 from easy_knowledge_retriever.cli.output import Screen
 from easy_knowledge_retriever.cli.verbs import Run, verb
-from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
-from easy_knowledge_retriever.types import MetadataValue, Reference, SearchFilter
+from easy_knowledge_retriever.types import Reference, SearchFilter
 
 __all__ = ["register", "show_answer"]
 
@@ -55,10 +58,17 @@ async def query(
         )
         result = await rag.aquery(question, param)
         if result.response_iterator is not None:
-            async for piece in result.response_iterator:
-                run.screen.piece(piece)
-            run.screen.say()
+            result = replace(result, content=await _streamed(run.screen, result.response_iterator))
     run.screen.result(_as_data(result), lambda: show_answer(run.screen, result))
+
+
+async def _streamed(screen: Screen, pieces: AsyncIterator[str]) -> str:
+    shown = []
+    async for piece in pieces:
+        screen.piece(piece)
+        shown.append(piece)
+    screen.say()
+    return "".join(shown)
 
 
 async def _filter(rag: EasyKnowledgeRetriever, documents: list[str], collections: list[str], meta: list[str]) -> SearchFilter:
@@ -66,27 +76,8 @@ async def _filter(rag: EasyKnowledgeRetriever, documents: list[str], collections
     return SearchFilter(
         collections=frozenset(collections) if collections else None,
         document_ids=ids,
-        metadata=dict(_pair(text) for text in meta),
+        metadata=parsed(meta),
     )
-
-
-def _pair(text: str) -> tuple[str, MetadataValue]:
-    key, sign, value = text.partition("=")
-    if not sign or not key:
-        raise ConfigError(f"{text!r} is not KEY=VALUE", hint="such as --meta year=2031")
-    return key, _value(value)
-
-
-def _value(text: str) -> MetadataValue:
-    """Numbers and true or false are compared as such; anything else is text."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _as_data(result: QueryResult) -> dict[str, object]:
@@ -109,15 +100,30 @@ def show_answer(screen: Screen, result: QueryResult) -> None:
     """An answer and its sources, for people."""
     if not result.is_streaming:
         screen.say(result.content)
-    if result.references:
+    references = result.references or _cited(result)
+    if references:
         screen.say()
         screen.say("Sources", style="bold")
-        for reference in result.references:
-            screen.say(f"[{reference.reference_id}] {reference.file_path}{_pages(reference)}")
-            if reference.quote:
-                screen.say(f"    “{' '.join(reference.quote.split())}”", style="dim")
+    for reference in references:
+        screen.say(f"[{reference.reference_id}] {reference.file_path}{_pages(reference)}")
+        if reference.quote:
+            screen.say(f"    “{' '.join(reference.quote.split())}”", style="dim")
     for degraded in result.degraded:
         screen.note(f"degraded: {degraded}")
+
+
+def _cited(result: QueryResult) -> list[Reference]:
+    """The passages a streamed answer names; it was shown before its citations could be checked."""
+    numbers = set(re.findall(r"\[(\d+)\]", result.content)) if result.is_streaming else set()
+    return [
+        Reference(chunk["reference_id"], chunk["file_path"], _range(chunk["page_start"], chunk["page_end"]))
+        for chunk in result.chunks
+        if chunk["reference_id"] in numbers
+    ]
+
+
+def _range(first: int | None, last: int | None) -> tuple[int, ...]:
+    return () if first is None else tuple(range(first, (last or first) + 1))
 
 
 def _pages(reference: Reference) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +13,14 @@ import typer
 
 from easy_knowledge_retriever import aio
 from easy_knowledge_retriever.cli.files import Found, find_files
+from easy_knowledge_retriever.cli.metadata import parsed
 from easy_knowledge_retriever.cli.output import Screen
 from easy_knowledge_retriever.cli.progress import progress
 from easy_knowledge_retriever.cli.verbs import FAILED_DOCUMENTS, USAGE, Run, verb
 from easy_knowledge_retriever.errors import ConfigError, NotFound
 from easy_knowledge_retriever.parsing import can_parse
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
-from easy_knowledge_retriever.types import DocRecord, DocStatus, IngestReport
+from easy_knowledge_retriever.types import DocRecord, DocStatus, IngestReport, Metadata
 
 __all__ = ["choose", "ingest_files", "register", "show_ingest"]
 
@@ -37,6 +39,8 @@ async def ingest(
     include: Annotated[list[str] | None, typer.Option("--include", help="In folders, only names like this.")] = None,
     exclude: Annotated[list[str] | None, typer.Option("--exclude", help="In folders, no names like this.")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the text from standard input.")] = "",
+    collection: Annotated[str, typer.Option("--collection", help="Collection they belong to.")] = "",
+    meta: Annotated[list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="What filters may ask for.")] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Documents at once.")] = 1,
 ) -> int:
     """Reads documents into the knowledge base.
@@ -52,29 +56,41 @@ async def ingest(
     found = find_files([Path(path) for path in paths if path != "-"], can_parse, include or (), exclude or ())
     for skipped in found.skipped:
         (run.screen.complain if skipped.named else run.screen.note)(f"skipped {skipped.path}: {skipped.reason}")
+    about = About(collection, parsed(meta or ()))
     reports: list[IngestReport] = []
     with progress(run.screen, len(found.files) + stdin) as observer:
         async with run.base(observer, create=True) as rag:
             if stdin:
-                reports.append(await _ingest_text(rag, sys.stdin.read(), name))
-            reports += await ingest_files(rag, found.files, parallel)
+                reports.append(await _ingest_text(rag, sys.stdin.read(), name, about))
+            reports += await ingest_files(rag, found.files, about, parallel)
     run.screen.result(_as_data(reports, found), lambda: show_ingest(run.screen, reports))
     failed = any(report.status is not DocStatus.PROCESSED for report in reports) or any(s.named for s in found.skipped)
     return FAILED_DOCUMENTS if failed else 0
 
 
-async def ingest_files(rag: EasyKnowledgeRetriever, files: Sequence[tuple[Path, str]], parallel: int = 1) -> list[IngestReport]:
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is said of every document of one run."""
+
+    collection: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+async def ingest_files(
+    rag: EasyKnowledgeRetriever, files: Sequence[tuple[Path, str]], about: About | None = None, parallel: int = 1
+) -> list[IngestReport]:
     """A report a file; a failure is reported, not raised."""
+    said = about or About()
 
     async def one(file: tuple[Path, str]) -> IngestReport:
         path, name = file
-        return await rag.ingest(path, name=name, raise_on_error=False)
+        return await rag.ingest(path, name=name, collection=said.collection, metadata=said.metadata, raise_on_error=False)
 
     return await aio.map_bounded(one, files, parallel)
 
 
-async def _ingest_text(rag: EasyKnowledgeRetriever, text: str, name: str) -> IngestReport:
-    track = await rag.ainsert(text, file_paths=[name])
+async def _ingest_text(rag: EasyKnowledgeRetriever, text: str, name: str, about: About) -> IngestReport:
+    track = await rag.ainsert(text, file_paths=[name], collection=about.collection, metadata=about.metadata)
     [record] = (await rag.aget_docs_by_track_id(track)).values()
     return IngestReport(record.id, record.name, record.version, record.status, chunks=record.chunk_count, track_id=track)
 

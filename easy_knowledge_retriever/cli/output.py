@@ -93,7 +93,7 @@ class Screen:
         """A table for people; nothing in JSON."""
         if self.as_json:
             return
-        shown = Table(box=None, pad_edge=False, header_style="bold")
+        shown = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
         for column in columns:
             shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
         for row in rows:

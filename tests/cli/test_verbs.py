@@ -90,6 +90,7 @@ def test_query_streams(ingested: Ekr) -> None:
     streamed = ingested("query", QUESTION, "--mode", "bm25", "--stream")
     assert streamed.code == 0
     assert whole.split("[")[0].strip() in streamed.out
+    assert "handbook.pdf, p. 3" in streamed.out
 
 
 def test_query_sees_only_what_is_asked_for(ingested: Ekr) -> None:
@@ -99,6 +100,19 @@ def test_query_sees_only_what_is_asked_for(ingested: Ekr) -> None:
     assert ingested("query", "oxygen meter", "--mode", "bm25", "--collection", "none", "--json").document["chunks"] == []
     assert ingested("query", "oxygen meter", "--document", "nothing.md").code == 4
     assert ingested("query", "oxygen meter", "--meta", "year").code == 6
+
+
+def test_collection_and_metadata_given_at_ingest_can_be_asked_for(ekr: Ekr, tmp_path: Path) -> None:
+    (tmp_path / "tram.md").write_text(f"# Tram\n\n{EXAMPLE}\n")
+    assert (
+        ekr("ingest", "tram.md", "--collection", "log", "--meta", "year=2031", "--meta", "final=true", "--meta", "by=A. B.").code
+        == 0
+    )
+    assert ekr("ingest", "-", "--name", "x.txt", "--collection", "other", stdin="The tram is green.").code == 0
+    for wish in (["--collection", "log"], ["--meta", "year=2031"], ["--meta", "final=true"], ["--meta", "by=A. B."]):
+        seen = ekr("query", "tram", "--mode", "bm25", *wish, "--json").document
+        assert [chunk["file_path"] for chunk in seen["chunks"]] == ["tram.md"]
+    assert ekr("query", "tram", "--mode", "bm25", "--meta", "year=2031.5", "--json").document["chunks"] == []
 
 
 def test_query_in_a_mode_that_is_not_there_ends_with_6(ingested: Ekr) -> None:
