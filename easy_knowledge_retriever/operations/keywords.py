@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from easy_knowledge_retriever.operations.base import KeywordExtractor, Keywords
+from easy_knowledge_retriever.operations.names import names_in
+from easy_knowledge_retriever.operations.references import cross_references
 from easy_knowledge_retriever.text.folding import entity_key
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 
-__all__ = ["LocalKeywords", "NameCandidate", "choose_names", "follow_up_names", "name_candidates"]
+__all__ = ["LocalKeywords", "NameCandidate", "choose_names", "follow_up_names", "name_candidates", "search_names"]
 
 LONGEST_NAME = 12
 """Words in the longest name looked for."""
@@ -20,6 +23,7 @@ _LEFT = "\"'«“‘([{¿¡"
 _RIGHT = "\"'»”’)]}?!.,;:…"
 _POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$", re.IGNORECASE)
 _ELISION = re.compile(r"^(?:[ldjmtsncLDJMTSNC]|qu|Qu|QU)['’](?=\w)")
+_INVERSION = re.compile(r"(?:-t)?-(?:ils?|elles?|on|je|tu|nous|vous|ce)$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
 
 _ASKING = frozenset(
@@ -70,6 +74,7 @@ class _Token:
         return any(c.isupper() or c.isdigit() for c in self.text)
 
 
+@functools.lru_cache(maxsize=64)
 def _small_words(question: str) -> frozenset[str]:
     return FUNCTION_WORDS.get(guess_language(question), FUNCTION_WORDS["en"]) | _ASKING
 
@@ -81,6 +86,7 @@ def _tokens(question: str) -> list[_Token]:
         raw, start = match.group(), match.start()
         elided = _ELISION.match(raw)
         if elided:
+            tokens.append(_Token(elided.group(), start, start + elided.end(), False, start + elided.end(), False, True))
             raw, start = raw[elided.end() :], start + elided.end()
         inner = raw.lstrip(_LEFT)
         left = len(raw) - len(inner)
@@ -89,9 +95,8 @@ def _tokens(question: str) -> list[_Token]:
             begin = start + left
             end = begin + len(core)
             tail = question[end : match.end()]
-            tokens.append(
-                _Token(core, begin, end, left > 0, match.end(), any(c in ",;:.?!" for c in tail), core.casefold() in small)
-            )
+            small_word = core.casefold() in small
+            tokens.append(_Token(core, begin, end, left > 0, match.end(), any(c in ",;:.?!" for c in tail), small_word))
     return tokens
 
 
@@ -113,7 +118,7 @@ def name_candidates(question: str) -> tuple[NameCandidate, ...]:
     """Every run of words that may be a name, longest first, to be looked up exactly in a graph.
 
     "Name (qualifier)" comes out with and without its qualifier; a possessive ``'s`` and surrounding punctuation are
-    given both with and without.
+    given both with and without. Single common words come only from a question that is written without capitals.
     """
     tokens = _tokens(question)
     cased = any(token.capital for token in tokens[1:])
@@ -123,12 +128,16 @@ def name_candidates(question: str) -> tuple[NameCandidate, ...]:
             words = tokens[position : position + length]
             if not _may_be_name(words):
                 continue
-            strong = _is_strong(words, cased)
+            strong = _is_strong(words)
+            if cased and not strong:
+                continue
             for start, end in sorted(_variants(question, words[0], words[-1])):
                 text = question[start:end].strip()
                 key = entity_key(text)
                 if key and key not in found:
                     found[key] = NameCandidate(key, text, start, end, strong)
+    for text, start, end in _numbered(question):
+        found.setdefault(entity_key(text), NameCandidate(entity_key(text), text, start, end, strong=True))
     return tuple(found.values())
 
 
@@ -139,28 +148,24 @@ def _may_be_name(words: Sequence[_Token]) -> bool:
     return not (last.function and not last.capital) and not (first.function and not first.capital)
 
 
-def _is_strong(words: Sequence[_Token], cased: bool) -> bool:
+def _is_strong(words: Sequence[_Token]) -> bool:
     content = [word for word in words if not word.function]
     if len(content) >= 2 or words[0].opens:
         return True
-    if cased:
-        return any(word.capital for word in content) or (len(words) > 1 and all(word.capital for word in words))
-    return False
+    return any(word.capital for word in content) or (len(words) > 1 and all(word.capital for word in words))
 
 
 def choose_names(candidates: Sequence[NameCandidate], known: Collection[str]) -> tuple[str, ...]:
     """Keys of the candidates that exist, longest first, each word of the question spent once.
 
-    A single common word counts only where nothing better was found.
+    A single common word counts only in a question without capitals where nothing better was found.
 
     Args:
         candidates: From :func:`name_candidates`.
         known: Entity keys that exist.
     """
     existing = [candidate for candidate in candidates if candidate.key in known]
-    chosen = _disjoint([candidate for candidate in existing if candidate.strong])
-    if not chosen:
-        chosen = _disjoint(existing)
+    chosen = _disjoint([candidate for candidate in existing if candidate.strong]) or _disjoint(existing)
     return tuple(dict.fromkeys(candidate.key for candidate in chosen))
 
 
@@ -179,66 +184,42 @@ class LocalKeywords(KeywordExtractor):
         """Names and noun-like phrases as details, what is asked about them as themes."""
         names = _surface_names(question)
         phrases = _phrases(question, names)
-        low = tuple(dict.fromkeys(name for name, _, _ in names)) or phrases
+        low = tuple(dict.fromkeys(name for name, _, _ in (*names, *_numbered(question)))) or phrases
         high = phrases or low
         return Keywords(high=high, low=low)
 
 
+def search_names(question: str) -> tuple[str, ...]:
+    """The names a question is written with, whether or not any graph knows them, each once and in order."""
+    return tuple(dict.fromkeys(name for name, _, _ in _surface_names(question)))
+
+
 def _surface_names(question: str) -> list[tuple[str, int, int]]:
-    """Maximal runs of capitalised words, small words inside allowed; a first word counts if it is not a function word."""
-    tokens = _tokens(question)
-    names: list[tuple[str, int, int]] = []
-    run: list[_Token] = []
-    for position, token in enumerate(tokens):
-        if token.capital and not (token.function and (position == 0 or not run)):
-            run.append(token)
-        elif run and token.function and not token.breaks:
-            run.append(token)
-            continue
-        else:
-            _close(question, run, names)
-            run = []
-            continue
-        if token.breaks:
-            _close(question, run, names)
-            run = []
-    _close(question, run, names)
-    return names
+    """Names by their look, with their spans; where one lies inside another, the longer one."""
+    found = names_in(question, guess_language(question) or "en", phrases=[name for name, _, _ in _numbered(question)])
+    longest = [n for n in found if not any(o is not n and o.start <= n.start and n.end <= o.end for o in found)]
+    return [(name.text, name.start, name.end) for name in longest]
 
 
-def _close(question: str, run: list[_Token], names: list[tuple[str, int, int]]) -> None:
-    while run and run[-1].function and not run[-1].capital:
-        run.pop()
-    # "Paris and Rome" is two names, "Bank of England" is one: a run is cut at conjunctions
-    parts: list[list[_Token]] = [[]]
-    for token in run:
-        if token.folded in {"and", "or", "et", "ou", "is", "was", "are", "est", "by", "in", "par"}:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    for part in parts:
-        while part and part[0].function and not part[0].capital:
-            part.pop(0)
-        while part and part[-1].function and not part[-1].capital:
-            part.pop()
-        if part:
-            text = _POSSESSIVE.sub("", question[part[0].start : part[-1].end])
-            names.append((text, part[0].start, part[0].start + len(text)))
+def _numbered(question: str) -> list[tuple[str, int, int]]:
+    """Numbered parts a question asks about, such as ``Article 6`` where it says ``Article 6(4)``."""
+    return [(found.name, found.start, found.end) for found in cross_references(question)]
 
 
 def _phrases(question: str, names: Sequence[tuple[str, int, int]]) -> tuple[str, ...]:
     """Runs of content words outside the names."""
-    small = _small_words(question)
     phrases: list[str] = []
     run: list[str] = []
-    for match in _WORD.finditer(question):
-        word = match.group()
-        inside = any(start <= match.start() < end for _, start, end in names)
-        if inside or word.casefold() in small:
+    small = _small_words(question)
+    for token in _tokens(question):
+        inside = any(start <= token.start < end for _, start, end in names)
+        word = _INVERSION.sub("", token.text)
+        plain = not inside and not token.function and word.casefold() not in small
+        if plain:
+            run.append(word)
+        if not plain or token.breaks or word != token.text:
             phrases.append(" ".join(run))
             run = []
-        else:
-            run.append(word)
     phrases.append(" ".join(run))
     return tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
 
