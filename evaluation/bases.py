@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
+
 from easy_knowledge_retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.llm.base import EmbeddingService
-from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from evaluation.datasets import Item
 from evaluation.vector_cache import CachedEmbeddings
 
@@ -56,7 +57,7 @@ async def ingest_items(rag: EasyKnowledgeRetriever, name: str, items: Sequence[I
     with tempfile.TemporaryDirectory() as folder:
         for done, item in enumerate(missing, start=1):
             file = Path(folder) / f"{item.id}.md"
-            file.write_text(item.content, encoding="utf-8")  # noqa: ASYNC240  # a measurement has nothing else to do
+            file.write_text(item.content, encoding="utf-8")  # a measurement has nothing else to do
             await rag.ingest(file, name=file.name)
             if done % report_every == 0 or done == len(missing):
                 rate = done / (time.perf_counter() - began)

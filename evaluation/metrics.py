@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["RetrievalScores", "all_at", "exact_match", "f1", "mean_scores", "reciprocal_rank", "recall_at"]
+__all__ = ["RetrievalScores", "all_at", "exact_match", "f1", "mean_scores", "recall_at", "reciprocal_rank"]
 
 
 def recall_at(k: int, ranking: Sequence[str], gold: Sequence[str]) -> float:

@@ -15,6 +15,7 @@ from easy_knowledge_retriever.operations.citation_check import check_citations, 
 from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.sentences import sentences
+from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 from easy_knowledge_retriever.types import Passage
 
 if TYPE_CHECKING:
@@ -57,7 +58,14 @@ _UNGROUNDED = {
 
 def refusal(question: str) -> str:
     """The sentence that says the documents do not cover a question, in the language of the question."""
-    return _REFUSALS.get(guess_language(question), _REFUSALS["en"])
+    return _REFUSALS.get(_language(question), _REFUSALS["en"])
+
+
+def _language(question: str) -> str:
+    """Language of a question; where too little tells it, the one most of its words are function words of."""
+    words = [word.casefold() for word in re.findall(r"[^\W\d_]+", question)]
+    counts = {code: sum(word in FUNCTION_WORDS[code] for word in words) for code in _REFUSALS}
+    return guess_language(question) or max(counts, key=lambda code: counts[code])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class ExtractiveAnswerer(Answerer):
             UpstreamError: The embedding model failed.
         """
         if not request.grounded:
-            text = _UNGROUNDED.get(guess_language(request.question), _UNGROUNDED["en"])
+            text = _UNGROUNDED.get(_language(request.question), _UNGROUNDED["en"])
             return Answer(text, refused=True)
         scored, vectors = await self._scored(request.question, request.context.passages)
         if not scored or scored[0].score < self._threshold:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.operations.budget import TokenBudget
@@ -33,8 +33,9 @@ class Plan:
     decompose: bool
     follow: int
     filter: SearchFilter
-    config_hash: str
-    """Digest of everything above, the settings and the embedding model: equal hashes, equal contexts."""
+    config_hash: str = ""
+    """Digest of the options above, the settings and the embedding model: with equal hashes the same base gives the same
+    question the same context."""
 
 
 def make_plan(
@@ -61,7 +62,7 @@ def make_plan(
     follow = strategy.follows if strategy.follow is None else strategy.follow
     if follow < 0:
         raise ConfigError(f"follow is {follow!r}", hint="give a number of at least 0")
-    return Plan(
+    plan = Plan(
         strategy=strategy,
         top_k=_number("top_k", settings, param, strategy),
         chunk_top_k=_number("chunk_top_k", settings, param, strategy),
@@ -73,8 +74,8 @@ def make_plan(
         decompose=strategy.query_decomposition or param.query_decomposition,
         follow=follow,
         filter=param.filter,
-        config_hash=_digest(settings, param, strategy, used, fingerprint),
     )
+    return replace(plan, config_hash=_digest(settings, plan, fingerprint))
 
 
 def _chosen(name: str, param: QueryParam, strategy: Retrieval) -> int | None:
@@ -114,16 +115,21 @@ def _history(turns: Sequence[Mapping[str, str]], last: int) -> tuple[Mapping[str
     return tuple(turns[start:])
 
 
-def _digest(
-    settings: Settings, param: QueryParam, strategy: Retrieval, reranker: RerankerService | None, fingerprint: str
-) -> str:
-    options = {spec.name: _plain(getattr(strategy, spec.name)) for spec in fields(strategy) if spec.name != "reranker_service"}
-    told = {spec.name: _plain(getattr(param, spec.name)) for spec in fields(param) if spec.name not in {"mode", "model_func"}}
-    parts = [asdict(settings), told, strategy.mode, options, type(reranker).__name__, fingerprint]
-    return hashlib.blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
+def _digest(settings: Settings, plan: Plan, fingerprint: str) -> str:
+    """Digest of the resolved options, so that a mode and its strategy object have the same."""
+    strategy = plan.strategy
+    shared = {spec.name for spec in fields(Retrieval)} | {"ll_keywords", "hl_keywords"}
+    own = {spec.name: getattr(strategy, spec.name) for spec in fields(strategy) if spec.name not in shared | _BUDGETS}
+    resolved = {spec.name: getattr(plan, spec.name) for spec in fields(plan) if spec.name not in _NOT_HASHED}
+    parts = [asdict(settings), strategy.mode, own, resolved, type(plan.reranker).__name__, fingerprint]
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True, default=_plain).encode(), digest_size=8).hexdigest()
+
+
+_BUDGETS = {"max_entity_tokens", "max_relation_tokens"}
+_NOT_HASHED = {"strategy", "reranker", "history", "config_hash"}
 
 
 def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        return {spec.name: _plain(getattr(value, spec.name)) for spec in fields(value)}
-    return sorted(map(str, value)) if isinstance(value, frozenset) else value
+        return {spec.name: getattr(value, spec.name) for spec in fields(value)}
+    return sorted(map(str, value)) if isinstance(value, (frozenset, set)) else str(value)

@@ -26,11 +26,11 @@ from easy_knowledge_retriever.types import (
 
 __all__ = ["IndexSearches", "relation_key"]
 
-WALK_HOPS = 3
+WALK_HOPS = 2
 WALK_DEGREE = 60
 """Edges from which a node is a name that is everywhere: the walk reaches it and goes no further."""
-DAMPING = 0.5
-PASSAGE_SHARE = 0.05
+DAMPING = 0.6
+PASSAGE_SHARE = 0.01
 """Weight of the best chunk as a start beside a name of the question."""
 SEED_CHUNKS = 5
 """Best hits of each seed ranking that the walk starts from: few, for a wrong start spreads."""

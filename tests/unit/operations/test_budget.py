@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from easy_knowledge_retriever.operations.budget import cut_chunk, longest_prefix
+from easy_knowledge_retriever.types import Chunk, PageSpan
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+TEXTS = st.lists(st.text("ab ", max_size=20), max_size=12)
+
+
+@given(texts=TEXTS, limit=st.integers(0, 40))
+def test_the_prefix_fits_and_one_more_would_not(texts: list[str], limit: int) -> None:
+    kept = longest_prefix(texts, " | ".join, limit, words)
+    assert list(kept) == texts[: len(kept)]
+    assert not kept or words(" | ".join(kept)) <= limit
+    if len(kept) < len(texts):
+        assert words(" | ".join(texts[: len(kept) + 1])) > limit
+
+
+def chunk(text: str) -> Chunk:
+    half = len(text) // 2
+    return Chunk(
+        "c",
+        "d",
+        "d.md",
+        "v",
+        0,
+        text,
+        100,
+        100 + len(text),
+        pages=(PageSpan(3, 100, 100 + half), PageSpan(4, 100 + half, 100 + len(text))),
+    )
+
+
+def tagged(part: Chunk) -> str:
+    return f"<passage> {part.text} </passage>"
+
+
+def test_a_chunk_is_cut_at_a_blank_and_stays_a_slice() -> None:
+    whole = chunk("one two three four five six")
+    part = cut_chunk(whole, tagged, 5, words)
+    assert part is not None
+    assert part.text == "one two three"
+    assert (part.start, part.end) == (100, 113)
+    assert [page.page for page in part.pages] == [3]
+    assert whole.text.startswith(part.text)
+
+
+def test_a_text_without_blanks_is_cut_anywhere() -> None:
+    part = cut_chunk(chunk("abcdefgh"), lambda c: c.text, 3, len)
+    assert part is not None
+    assert part.text == "abc"
+
+
+def test_nothing_fits_is_told() -> None:
+    assert cut_chunk(chunk("one two"), tagged, 2, words) is None
+
+
+@given(text=st.text("ab \n", min_size=1, max_size=60), limit=st.integers(0, 30))
+def test_a_cut_fits(text: str, limit: int) -> None:
+    part = cut_chunk(chunk(text), tagged, limit, words)
+    assert part is None or (words(tagged(part)) <= limit and text.startswith(part.text) and part.text)
+
+
+def test_the_rendering_is_counted_not_the_parts() -> None:
+    counts = itertools.count()
+    longest_prefix(["a"] * 64, lambda some: " ".join(some) + str(next(counts)), 1000, words)
+    assert next(counts) <= 8
