@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -32,18 +33,22 @@ def reciprocal_rank_fusion(
     return sorted(scores.items(), key=lambda pair: -pair[1])
 
 
-def min_rank(rankings: Sequence[Sequence[Id]]) -> list[Id]:
+def min_rank(rankings: Sequence[Sequence[Id]], weights: Sequence[float] | None = None) -> list[Id]:
     """Ids by the best rank any ranking gives them, best first; ties keep the order of the rankings.
 
     Also known as CombMAX over ranks: a noisy list cannot push a good item down by more than one place per list.
 
+    Args:
+        rankings: Each without duplicates.
+        weights: One a ranking, all 1 if not given; a ranking of weight 2 gives two items for one of weight 1.
+
     References:
         Fox, Shaw: Combination of multiple searches. TREC-2, 1994.
     """
-    best: dict[Id, int] = {}
-    for ranking in rankings:
+    best: dict[Id, float] = {}
+    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
         for rank, item in enumerate(ranking):
-            best[item] = min(rank, best.get(item, rank))
+            best[item] = min(rank / weight, best.get(item, math.inf))
     return sorted(best, key=lambda item: best[item])
 
 

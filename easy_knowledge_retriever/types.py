@@ -411,6 +411,8 @@ class AnalyzedQuery:
     """Analysed terms for BM25."""
     names: tuple[str, ...] = ()
     """Entity keys the question may be speaking of, most specific first."""
+    anchors: tuple[str, ...] = ()
+    """Those of the names that some passage is about: a title, a heading, a definition."""
     low_keywords: tuple[str, ...] = ()
     """Entities and details (``ll_keywords``)."""
     high_keywords: tuple[str, ...] = ()

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
-
 from easy_knowledge_retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.llm.base import EmbeddingService
+from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from evaluation.datasets import Item
 from evaluation.vector_cache import CachedEmbeddings
 

@@ -172,7 +172,7 @@ def _candidates(question: str, passages: Sequence[Passage]) -> list[SentenceScor
         heading = analyze(passage.chunk.heading)
         for start, end in sentences(passage.chunk.text):
             text = passage.chunk.text[start:end]
-            if len(text.split()) >= 3:
+            if len(text.split()) >= 3 and text.strip("#* ") not in passage.chunk.headings:
                 found.append(SentenceScore(passage, start, end, coverage(terms, (*analyze(text), *heading), idf)))
     ranked = sorted(found, key=lambda s: (-s.overlap / (1 + 0.05 * s.passage.number), s.passage.number, s.start))
     return ranked[:EMBEDDED_SENTENCES]

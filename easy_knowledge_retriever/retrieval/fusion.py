@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from easy_knowledge_retriever.ranking import interleave, reciprocal_rank_fusion
+from easy_knowledge_retriever.ranking import interleave, min_rank, reciprocal_rank_fusion
 from easy_knowledge_retriever.types import GraphFacts, Hit
 
-__all__ = ["fuse_hits", "interleave_hits", "merge_facts"]
+__all__ = ["fuse_hits", "interleave_hits", "join_hits", "merge_facts"]
 
 
 def interleave_hits(*rankings: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -28,6 +28,16 @@ def fuse_hits(stages: Mapping[str, Sequence[Hit]], weights: Mapping[str, float],
     rankings = [[hit.id for hit in hits] for hits in stages.values()]
     fused = reciprocal_rank_fusion(rankings, k, [weights[name] for name in stages])
     return tuple(Hit(item, score) for item, score in fused)
+
+
+def join_hits(*weighted: tuple[Sequence[Hit], float]) -> tuple[Hit, ...]:
+    """The hits of several rankings by the best rank any gives them; the score is one over the new rank.
+
+    Args:
+        weighted: Each ranking with its weight, see :func:`ranking.min_rank`.
+    """
+    order = min_rank([[hit.id for hit in hits] for hits, _ in weighted], [weight for _, weight in weighted])
+    return tuple(Hit(item, 1 / rank) for rank, item in enumerate(order, start=1))
 
 
 def merge_facts(*parts: GraphFacts) -> GraphFacts:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.retrieval.base import Searches
-from easy_knowledge_retriever.retrieval.fusion import fuse_hits
+from easy_knowledge_retriever.retrieval.fusion import fuse_hits, join_hits
 from easy_knowledge_retriever.retrieval.hybrid import HybridRetrieval
 from easy_knowledge_retriever.types import AnalyzedQuery, Candidates
 
@@ -15,13 +15,19 @@ __all__ = ["HybridMixRetrieval"]
 
 POOL = 3
 """Candidates a search gives to the fusion, in multiples of ``chunk_top_k``."""
-WEIGHTS = {"dense": 1.0, "bm25": 1.0, "walk": 1.0, "entities": 0.25, "relations": 0.25}
-"""What a vote of each search counts."""
+WEIGHTS = {"dense": 1.0, "bm25": 1.0, "entities": 0.25, "relations": 0.25}
+"""What the vote of each search counts."""
+WALK_LEADS = 2.0
+"""Passages of the walk for each one of the other searches, where the question names what a passage is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HybridMixRetrieval(HybridRetrieval):
-    """Dense, BM25 and graph search at once, then a walk from the names of the question and the best hits of both."""
+    """Dense, BM25 and graph search at once, fused by reciprocal ranks; then a walk from names and the best hits of both.
+
+    The walk finds passages the question cannot see, so votes would outnumber it, and where it has nothing to start from it
+    is noise: the two lists are joined by their ranks, so that neither pushes the other down by more than its share.
+    """
 
     mode: ClassVar[str] = "hybrid_mix"
     follows: ClassVar[int] = 1
@@ -32,13 +38,14 @@ class HybridMixRetrieval(HybridRetrieval):
     rrf_k: int = 60
 
     async def search(self, query: AnalyzedQuery, index: Searches) -> Candidates:
-        """All searches, fused by reciprocal rank."""
+        """All searches."""
         depth = POOL * index.chunk_top_k
         async with task_group() as group:
             dense = group.create_task(index.dense(query, depth))
             bm25 = group.create_task(index.bm25(query, depth, self.k1, self.b))
             graph = group.create_task(super().search(query, index))
         walk = await index.walk(query, (dense.result(), bm25.result()), depth)
-        stages = {"dense": dense.result(), "bm25": bm25.result(), "walk": walk, **graph.result().stages}
-        hits = fuse_hits(stages, WEIGHTS, self.rrf_k)
-        return Candidates(hits, graph.result().facts, stages)
+        votes = {"dense": dense.result(), "bm25": bm25.result(), **graph.result().stages}
+        fused = fuse_hits(votes, WEIGHTS, self.rrf_k)
+        hits = join_hits((walk, WALK_LEADS), (fused, 1.0)) if query.anchors else join_hits((fused, 1.0), (walk, 1.0))
+        return Candidates(hits, graph.result().facts, {**votes, "votes": fused, "walk": walk})

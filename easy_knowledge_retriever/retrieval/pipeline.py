@@ -276,8 +276,9 @@ class _Search:
             with self.record.timed("keywords"):
                 queries = [await self._with_keywords(query) for query in queries]
         if strategy.uses_graph:
-            queries = [replace(query, names=await self._names(query, filter)) for query in queries]
+            queries = [await self._with_names(query, filter) for query in queries]
             self.record.trace["names"] = [list(query.names) for query in queries]
+            self.record.trace["anchors"] = [list(query.anchors) for query in queries]
         return await self._embedded(queries)
 
     async def _with_keywords(self, query: AnalyzedQuery) -> AnalyzedQuery:
@@ -293,11 +294,15 @@ class _Search:
         self.record.usage += found.usage
         return replace(query, low_keywords=found.low, high_keywords=found.high)
 
-    async def _names(self, query: AnalyzedQuery, filter: SearchFilter | None) -> tuple[str, ...]:
+    async def _with_names(self, query: AnalyzedQuery, visible: SearchFilter | None) -> AnalyzedQuery:
+        """The names in the question and the given keywords that exist, and those of them that a passage is about."""
         candidates = name_candidates(query.question)
         given = [name for word in query.low_keywords for name in name_candidates(word) if name.text == word]
-        known = await self.kb.graph.entities([c.key for c in (*candidates, *given)], filter)
-        return tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
+        known = await self.kb.graph.entities([c.key for c in (*candidates, *given)], visible)
+        names = tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
+        heaviest = await self.kb.graph.mentions_of(names, visible, 1)
+        anchors = tuple(name for name in names if any(edge.weight > 1 for edge in heaviest.get(name, ())))
+        return replace(query, names=names, anchors=anchors)
 
     async def _embedded(self, queries: Sequence[AnalyzedQuery]) -> list[AnalyzedQuery]:
         strategy = self.plan.strategy

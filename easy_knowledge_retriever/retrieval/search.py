@@ -110,12 +110,12 @@ class IndexSearches:
         return _by_weight(sources, self.related_chunk_number)[:limit]
 
     async def walk(self, query: AnalyzedQuery, seeds: Sequence[Sequence[Hit]], top_k: int) -> tuple[Hit, ...]:
-        """Chunks by personalised PageRank from the names in the question and the best of the given hits."""
+        """Chunks by personalised PageRank from what the question names and a passage is about, and the best given hits."""
         chunks = _seed_weights(seeds)
-        names = await self.kb.graph.mentions_of(query.names, self.filter, WALK_DEGREE)
+        names = await self.kb.graph.mentions_of(query.anchors, self.filter, WALK_DEGREE)
         graph = await self.kb.graph.subgraph(
             list(chunks),
-            [name for name in query.names if names.get(name)],
+            [name for name in query.anchors if names.get(name)],
             hops=WALK_HOPS,
             max_nodes=self.max_graph_nodes,
             max_degree=WALK_DEGREE,

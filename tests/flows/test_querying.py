@@ -343,8 +343,8 @@ async def test_the_options_of_bm25_and_fusion_take_effect() -> None:
         for strategy in (BM25Retrieval(), BM25Retrieval(k1=0.1), BM25Retrieval(b=0.0))
     }
     assert len(set(scores.values())) == 3
-    one = (await flow.query(QUESTION, strategy=HybridMixRetrieval())).trace["fused"][0][1]
-    other = (await flow.query(QUESTION, strategy=HybridMixRetrieval(rrf_k=5))).trace["fused"][0][1]
+    one = (await flow.query(QUESTION, strategy=HybridMixRetrieval())).trace["votes"][0][1]
+    other = (await flow.query(QUESTION, strategy=HybridMixRetrieval(rrf_k=5))).trace["votes"][0][1]
     assert one != other
 
 

@@ -31,6 +31,11 @@ def test_a_weight_is_missing() -> None:
         reciprocal_rank_fusion([["a"], ["b"]], weights=[1])
 
 
+def test_min_rank_by_hand_with_weights() -> None:
+    """Ranks 0, 1/2, 2/2, 3/2 against 0, 1: the heavier list gives two items for one of the other."""
+    assert min_rank([["a", "b", "c", "d"], ["x", "y"]], [2.0, 1.0]) == ["a", "x", "b", "c", "y", "d"]
+
+
 def test_min_rank_by_hand() -> None:
     assert min_rank([["a", "b", "c"], ["c", "d"]]) == ["a", "c", "b", "d"]
 
