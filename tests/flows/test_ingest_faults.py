@@ -164,6 +164,29 @@ async def test_many_at_once_are_as_one_by_one(replaced: str) -> None:
     assert await canonical_dump(kb) == replaced
 
 
+async def test_two_ingestions_that_know_nothing_of_each_other(replaced: str) -> None:
+    kb = await empty_base()
+    slow = [FakeEmbeddingService(16, delay=delay) for delay in (0.0, 0.001, 0.002)]
+    flows = [ingestion(kb, llm_extractor=Described("llm"), embedding=embedding) for embedding in slow]
+    async with task_group() as group:
+        for flow in flows:
+            group.create_task(flow.ingest_document(document("verdel", TEXTS["verdel, again"])))
+            group.create_task(flow.ingest_document(document("kell", TEXTS["kell"])))
+    assert (await verify(kb, deep=True)).findings == ()
+    assert await canonical_dump(kb) == replaced
+
+
+async def test_a_deletion_waits_for_the_ingest_of_its_document(kb: KnowledgeBase) -> None:
+    flow = ingestion(kb, embedding=FakeEmbeddingService(16, delay=0.001))
+    async with task_group() as group:
+        group.create_task(flow.ingest_document(document("verdel", TEXTS["verdel, again"])))
+        await asyncio.sleep(0)
+        deletion = group.create_task(flow.delete_document(document("verdel", "").id))
+    assert deletion.result().status == "success"
+    assert [record.name for record in await kb.status.page()] == ["kell"]
+    assert (await verify(kb, deep=True)).findings == ()
+
+
 async def test_a_reader_sees_one_version_only(kb: KnowledgeBase) -> None:
     flow = ingestion(kb, llm_extractor=Described("llm"))
     versions: list[set[str]] = []
