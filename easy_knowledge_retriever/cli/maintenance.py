@@ -20,6 +20,7 @@ from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.parsing import formats as known_formats
+from easy_knowledge_retriever.settings import environment
 
 __all__ = ["register"]
 
@@ -74,6 +75,7 @@ async def doctor(run: Run) -> int:
         ("python", _python),
         ("sqlite", _sqlite),
         ("folder", _folder),
+        ("key", _key),
         ("embedding", _embedding),
         ("language model", _language_model),
         ("reranker", _reranker),
@@ -112,6 +114,10 @@ async def _folder(run: Run) -> str:
     standing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     with tempfile.TemporaryFile(dir=standing):
         return f"{folder} can be written to" if folder.exists() else f"{folder} does not exist yet and can be made"
+
+
+async def _key(_: Run) -> str:
+    return f"OPENAI_API_KEY is {'set' if environment().openai_api_key else 'not set'}"
 
 
 async def _embedding(run: Run) -> str:

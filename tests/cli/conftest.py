@@ -44,9 +44,9 @@ def faked(working_dir: str, models: ModelOptions, observer: Observer) -> EasyKno
 
 
 @pytest.fixture
-def ekr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ekr]:
+def ekr_with_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ekr]:
+    """The command with the models its flags name."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verbs, "retriever", faked)
     logger = logging.getLogger("easy_knowledge_retriever")
     before, level = logger.handlers[:], logger.level
 
@@ -56,6 +56,13 @@ def ekr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ekr]:
 
     yield run
     logger.handlers[:], logger.level = before, level
+
+
+@pytest.fixture
+def ekr(ekr_with_models: Ekr, monkeypatch: pytest.MonkeyPatch) -> Ekr:
+    """The command with a fake embedding model."""
+    monkeypatch.setattr(verbs, "retriever", faked)
+    return ekr_with_models
 
 
 @pytest.fixture

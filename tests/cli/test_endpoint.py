@@ -1,0 +1,66 @@
+"""The command with models over the wire."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ekr
+
+KEY = "sk-a-key-that-nobody-may-see"
+MODELS = ("--llm-model", "test-model", "--embedding-model", "test-embedding", "--embedding-dim", "1536")
+
+
+@pytest.fixture
+def online(ekr_with_models: Ekr, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Ekr:
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("EKR_RERANK_MODEL", "test-reranker")
+    monkeypatch.setenv("EKR_RERANK_URL", f"{endpoint}/rerank")
+    return ekr_with_models
+
+
+def test_documents_are_read_and_asked_with_the_models_that_are_named(online: Ekr, tmp_path: Path) -> None:
+    (tmp_path / "tram.md").write_text("# Tram\n\nThe ridge tram was repaired on 4 July.\n")
+    assert online("ingest", "tram.md", *MODELS).code == 0
+    ended = online("query", "When was the ridge tram repaired?", "--mode", "hybrid_mix", *MODELS, "--json", "-v")
+    assert ended.code == 0
+    assert ended.document["usage"]["llm_calls"] >= 1
+    assert ended.document["usage"]["rerank_calls"] == 1
+    assert ended.document["degraded"] == []
+    assert KEY not in ended.out + ended.err
+
+
+def test_doctor_asks_each_model(online: Ekr) -> None:
+    ended = online("doctor", *MODELS, "--json")
+    assert ended.code == 0, ended.out
+    found = {check["name"]: check["found"] for check in ended.document["checks"]}
+    assert "1536 dimensions" in found["embedding"]
+    assert found["language model"] == "test-model answers"
+    assert found["reranker"] == "test-reranker answers"
+    assert found["key"] == "OPENAI_API_KEY is set"
+    assert KEY not in ended.out
+
+
+def test_an_endpoint_that_is_down_ends_with_8(ekr_with_models: Ekr, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("EKR_EMBEDDING_TIMEOUT", "1")
+    ended = ekr_with_models(
+        "doctor", "--embedding-model", "m", "--embedding-dim", "8", "--embedding-url", f"http://127.0.0.1:{port}/v1"
+    )
+    assert ended.code == 8
+    assert "FAIL embedding" in ended.out
+
+
+def test_a_model_lacks_what_belongs_to_it(ekr_with_models: Ekr, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nText.\n")
+    without_length = ekr_with_models("ingest", "a.md", "--embedding-model", "m")
+    assert without_length.code == 6
+    assert "--embedding-dim" in without_length.err
+    without_url = ekr_with_models("ingest", "a.md", "--rerank-model", "m")
+    assert without_url.code == 6
+    assert "--rerank-url" in without_url.err
