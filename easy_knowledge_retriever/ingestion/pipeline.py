@@ -19,7 +19,7 @@ from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, with
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.sharing import twin_of
-from easy_knowledge_retriever.ingestion.stamps import stamps_of
+from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor
@@ -81,7 +81,7 @@ class Ingestion:
         self._extractors = (DeclaredReferences(), LocalNames()) if extractors is None else tuple(extractors)
         self._llm_extractor = llm_extractor
         self._observer = observer
-        self._checked = False
+        self._made_by: EmbeddingStamp | None = None
         self._turn = asyncio.Lock()
         self._room = asyncio.Semaphore(settings.max_parallel_insert)
         self._documents: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -154,7 +154,7 @@ class Ingestion:
         record = replace(origin.record(), track_id=track_id)
         async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
             self._observer(DocumentStarted(run.name))
-            await self._check_embedding()
+            await self._check_base()
             with run.stage("read"):
                 version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
@@ -211,11 +211,15 @@ class Ingestion:
             track_id=run.record.track_id,
         )
 
-    async def _check_embedding(self) -> None:
-        """Once is enough: every plan looks at the stamps again."""
-        if not self._checked:
-            check_embedding(await stamps_of(self._kb), self._embedding, self._settings)
-            self._checked = True
+    async def _check_base(self) -> None:
+        """Refuses a base of another model before anything is written. Once is enough: every plan looks again."""
+        if self._made_by is None:
+            self._check(await stamps_of(self._kb))
+
+    def _check(self, stamps: Stamps) -> None:
+        if stamps.embedding != self._made_by:
+            check_embedding(stamps, self._embedding, self._settings)
+            self._made_by = stamps.embedding
 
     async def _commit(self, version: Version, record: DocRecord, standing: DocRecord | None) -> None:
         """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
@@ -231,7 +235,7 @@ class Ingestion:
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
         change = await plan_change(self._kb, document.id, document.name, version.extractions, self._settings)
-        check_embedding(change.stamps, self._embedding, self._settings)
+        self._check(change.stamps)
         await vectors.embed(change)
         failpoint("planned")
         return change

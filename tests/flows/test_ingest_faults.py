@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -12,9 +13,10 @@ from easy_knowledge_retriever.events import DocumentFailed
 from easy_knowledge_retriever.ingestion import failpoints
 from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.llm.base import InputType
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, RecordingObserver
-from easy_knowledge_retriever.types import SearchFilter
+from easy_knowledge_retriever.types import FloatVectors, SearchFilter
 from tests.flows.ingesting_base import TEXTS, Described, document, empty_base, ingestion
 
 STAGES = {
@@ -174,6 +176,35 @@ async def test_two_ingestions_that_know_nothing_of_each_other(replaced: str) -> 
             group.create_task(flow.ingest_document(document("kell", TEXTS["kell"])))
     assert (await verify(kb, deep=True)).findings == ()
     assert await canonical_dump(kb) == replaced
+
+
+class Meddling(FakeEmbeddingService):
+    """Lets something else happen between a plan and its commit: before the n-th call."""
+
+    def __init__(self, call: int, meddle: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(16)
+        self._call = call
+        self._meddle = meddle
+
+    async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
+        vectors = await super().embed(texts, input_type)
+        if self.calls == self._call:
+            await self._meddle()
+        return vectors
+
+
+async def test_a_plan_that_no_longer_holds_is_made_again(kb: KnowledgeBase, replaced: str) -> None:
+    base = await empty_base()
+    other = ingestion(base, llm_extractor=Described("llm"))
+    meddling = Meddling(2, lambda: other.ingest_document(document("kell", TEXTS["kell"])))
+    flow = ingestion(base, llm_extractor=Described("llm"), embedding=meddling)
+    await flow.ingest_document(document("verdel", TEXTS["verdel, again"]))
+    assert await canonical_dump(base) == replaced
+
+    meddling = Meddling(1, lambda: other.ingest_document(document("brandt", TEXTS["brandt"])))
+    await ingestion(base, embedding=meddling).delete_document(document("kell", "").id)
+    assert [record.name for record in await base.status.page()] == ["brandt", "verdel"]
+    assert (await verify(base, deep=True)).findings == ()
 
 
 async def test_a_deletion_waits_for_the_ingest_of_its_document(kb: KnowledgeBase) -> None:

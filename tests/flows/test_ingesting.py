@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from easy_knowledge_retriever.errors import EmbeddingMismatchError, IngestionError, UpstreamError
+from easy_knowledge_retriever.events import StageProgress
 from easy_knowledge_retriever.settings import Settings
-from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, RecordingObserver
 from easy_knowledge_retriever.types import DocStatus
 from tests.flows.ingesting_base import TEXTS, Described, document, empty_base, ingestion, written_out
 
@@ -132,3 +133,29 @@ async def test_a_deletion_needs_no_model_and_the_next_ingest_makes_up_for_its_ve
     for base in (kb, other):
         await ingestion(base, extractors=[Described()]).ingest_document(document("unrelated", "Nothing is named here."))
     assert await written_out(kb) == await written_out(other)
+
+
+async def test_another_model_of_the_same_dimension_may_be_let_pass_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Other(FakeEmbeddingService):
+        @property
+        def fingerprint(self) -> str:
+            return "another"
+
+    kb = await empty_base()
+    await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]))
+    with pytest.raises(EmbeddingMismatchError, match="another"):
+        await ingestion(kb, embedding=Other(16)).ingest_document(document("kell", TEXTS["kell"]))
+    lenient = ingestion(kb, settings=Settings(embedding_check="warn"), embedding=Other(16))
+    assert (await lenient.ingest_document(document("kell", TEXTS["kell"]))).status == "processed"
+    await lenient.ingest_document(document("brandt", TEXTS["brandt"]))
+    assert caplog.text.count("another") == 1
+    assert (await kb.stamps.get_many(["embedding"]))["embedding"]["fingerprint"] == "fake-bag-of-words/16"
+
+
+async def test_a_long_document_is_embedded_in_parts_with_signs_of_life() -> None:
+    kb, embedding, observer = await empty_base(), FakeEmbeddingService(16), RecordingObserver()
+    text = "\n\n".join(f"paragraph {n}" for n in range(600))
+    await ingestion(kb, embedding=embedding, observer=observer, extractors=[]).ingest_document(document("long", text))
+    progress = [(event.done, event.total) for event in observer.of(StageProgress) if event.stage == "embed"]
+    assert progress == [(256, 600), (512, 600), (600, 600)]
+    assert embedding.calls == 3
