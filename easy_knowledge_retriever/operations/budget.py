@@ -27,16 +27,17 @@ class TokenBudget:
 def longest_prefix(items: Sequence[T], render: Callable[[Sequence[T]], str], limit: int, count: CountTokens) -> tuple[T, ...]:
     """As many of the first items as fit: ``count(render(items)) <= limit``.
 
-    By bisection over the rendered whole, so the count is that of the text as it will stand, not a sum of parts. The
-    rendering must not get shorter with more items.
+    Counted over the rendered whole, so the count is that of the text as it will stand, not a sum of parts. The rendering
+    must not get shorter with more items. Where not all fit, the next number to try is interpolated from the last count.
     """
-    fits, beyond = 0, len(items) + 1
+    fits, beyond, tried = 0, len(items) + 1, len(items)
     while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        if count(render(items[:middle])) <= limit:
-            fits = middle
+        tokens = count(render(items[:tried]))
+        if tokens <= limit:
+            fits = tried
         else:
-            beyond = middle
+            beyond = tried
+        tried = min(max(tried * limit // max(tokens, 1), fits + 1), beyond - 1)
     return tuple(items[:fits])
 
 

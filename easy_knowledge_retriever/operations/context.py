@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,43 +49,44 @@ def write_context(
         count: Counts tokens.
         created: When each document was created, by name, for ``raw_data``.
     """
+    count = functools.cache(count)
     room = budget.total // 2 if chunks else budget.total
-    entities = longest_prefix(facts.entities, lambda some: _facts_text(some, ()), min(budget.entities, room), count)
-    spent = count(_facts_text(entities, ())) if entities else 0
-    limit = min(budget.relations, room - spent)
-    relations = longest_prefix(facts.relations, lambda some: _facts_text((), some), limit, count)
-    while (entities or relations) and count(_facts_text(entities, relations)) > room:
+    entities = longest_prefix([_entity_text(e) for e in facts.entities], _facts_text, min(budget.entities, room), count)
+    limit = min(budget.relations, room - count(_facts_text(entities)) if entities else room)
+    relations = longest_prefix([_relation_text(r) for r in facts.relations], _facts_text, limit, count)
+    while (entities or relations) and count(_facts_text((*entities, *relations))) > room:
         entities, relations = (entities, relations[:-1]) if relations else (entities[:-1], relations)
-    kept = GraphFacts(entities, relations)
-    passages, degraded = _fit_passages(chunks, kept, budget.total, count)
-    text = _text(kept, passages)
+    kept = GraphFacts(facts.entities[: len(entities)], facts.relations[: len(relations)])
+    passages, text, degraded = _fit_passages(chunks, _facts_text((*entities, *relations)), budget.total, count)
     raw = _raw_data(kept, passages, created or {})
-    return FittedContext(Context(text, tuple(passages), kept, count(text) if text else 0, raw), degraded)
+    return FittedContext(Context(text, passages, kept, count(text) if text else 0, raw), degraded)
 
 
 def _fit_passages(
-    chunks: Sequence[tuple[Chunk, float]], facts: GraphFacts, total: int, count: CountTokens
-) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    chunks: Sequence[tuple[Chunk, float]], facts: str, total: int, count: CountTokens
+) -> tuple[tuple[Passage, ...], str, tuple[str, ...]]:
+    """The passages that fit beside the facts, the whole text, and what had to give way."""
     numbered = [Passage(number, chunk, score) for number, (chunk, score) in enumerate(chunks, start=1)]
-    fitting = longest_prefix(numbered, lambda some: _text(facts, some), total, count)
+    render = functools.partial(_text, facts)
+    fitting = longest_prefix([_passage_text(passage) for passage in numbered], render, total, count)
     if fitting or not numbered:
-        return fitting, ()
+        return tuple(numbered[: len(fitting)]), render(fitting), ()
     best = numbered[0]
-    cut = cut_chunk(best.chunk, lambda chunk: _text(facts, [Passage(1, chunk, best.score)]), total, count)
+    cut = cut_chunk(best.chunk, lambda chunk: render([_passage_text(Passage(1, chunk, best.score))]), total, count)
     if cut is None:
-        return (), (BUDGET_TOO_SMALL,)
-    return (Passage(1, cut, best.score),), (PASSAGE_CUT,)
+        return (), facts, (BUDGET_TOO_SMALL,)
+    passage = Passage(1, cut, best.score)
+    return (passage,), render([_passage_text(passage)]), (PASSAGE_CUT,)
 
 
-def _text(facts: GraphFacts, passages: Sequence[Passage]) -> str:
-    parts = [_facts_text(facts.entities, facts.relations)] if facts.entities or facts.relations else []
+def _text(facts: str, passages: Sequence[str]) -> str:
+    parts = [facts] if facts else []
     if passages:
-        parts.append("\n".join(["<passages>", *map(_passage_text, passages), "</passages>"]))
+        parts.append("\n".join(["<passages>", *passages, "</passages>"]))
     return "\n".join(parts)
 
 
-def _facts_text(entities: Sequence[Entity], relations: Sequence[Relation]) -> str:
-    lines = [_entity_text(entity) for entity in entities] + [_relation_text(relation) for relation in relations]
+def _facts_text(lines: Sequence[str]) -> str:
     return "\n".join(["<facts>", *lines, "</facts>"]) if lines else ""
 
 

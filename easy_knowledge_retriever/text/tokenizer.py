@@ -171,8 +171,19 @@ def _writable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+def _may_have_long_runs(text: str) -> bool:
+    """A check that is much cheaper than the search, and only ever wrong in saying yes."""
+    words = text.split()
+    longest = max(map(len, words), default=0)
+    blanks = len(text) - sum(map(len, words)) - len(words)
+    return longest > _LONGEST_RUN or blanks >= _LONGEST_RUN
+
+
 def _pieces(text: str) -> Iterator[str]:
     """The text, cut within runs that are too long."""
+    if not _may_have_long_runs(text):
+        yield text
+        return
     start = 0
     for run in _LONG_RUN.finditer(text):
         for end in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN):
