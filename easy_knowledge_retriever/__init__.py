@@ -1,6 +1,8 @@
 """Easy Knowledge Retriever: documents in, page-exact cited answers out."""
 
+import importlib
 import logging
+from typing import TYPE_CHECKING
 
 from easy_knowledge_retriever.errors import (
     BadResponse,
@@ -26,9 +28,11 @@ from easy_knowledge_retriever.errors import (
     UpstreamUnavailable,
     WorkingDirLockedError,
 )
-from easy_knowledge_retriever.query import QueryParam, QueryResult
-from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever, KnowledgeGraph
-from easy_knowledge_retriever.types import Citation, Context, DocRecord, DocStatus, IngestReport, Reference, SearchFilter
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.query import QueryParam, QueryResult
+    from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever, KnowledgeGraph
+    from easy_knowledge_retriever.types import Citation, Context, DocRecord, DocStatus, IngestReport, Reference, SearchFilter
 
 __all__ = [
     "BadResponse",
@@ -69,4 +73,25 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_HOME = {
+    "EasyKnowledgeRetriever": "retriever",
+    "KnowledgeGraph": "retriever",
+    "QueryParam": "query",
+    "QueryResult": "query",
+    **dict.fromkeys(("Citation", "Context", "DocRecord", "DocStatus", "IngestReport", "Reference", "SearchFilter"), "types"),
+}
+"""Names that are loaded with their first use, so that importing the package costs next to nothing."""
+
 logging.getLogger("easy_knowledge_retriever").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
