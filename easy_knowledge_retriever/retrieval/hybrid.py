@@ -9,6 +9,8 @@ from typing import ClassVar
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.retrieval.base import Retrieval, Searches
 from easy_knowledge_retriever.retrieval.fusion import interleave_hits, merge_facts
+from easy_knowledge_retriever.retrieval.global_ import GlobalRetrieval
+from easy_knowledge_retriever.retrieval.local import LocalRetrieval
 from easy_knowledge_retriever.types import AnalyzedQuery, Candidates
 
 __all__ = ["HybridRetrieval"]
@@ -30,8 +32,8 @@ class HybridRetrieval(Retrieval):
     async def search(self, query: AnalyzedQuery, index: Searches) -> Candidates:
         """Entity and relation search, interleaved."""
         async with task_group() as group:
-            near = group.create_task(index.entities(query))
-            far = group.create_task(index.relations(query))
-        by_entity, by_relation = await index.chunks_of(near.result(), query), await index.chunks_of(far.result(), query)
-        stages = {"entities": by_entity, "relations": by_relation}
-        return Candidates(interleave_hits(by_entity, by_relation), merge_facts(near.result(), far.result()), stages)
+            near = group.create_task(LocalRetrieval().search(query, index))
+            far = group.create_task(GlobalRetrieval().search(query, index))
+        local, distant = near.result(), far.result()
+        facts = merge_facts(local.facts, distant.facts)
+        return Candidates(interleave_hits(local.chunks, distant.chunks), facts, {**local.stages, **distant.stages})

@@ -9,7 +9,7 @@ from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.retrieval.base import Searches
 from easy_knowledge_retriever.retrieval.fusion import fuse_hits, join_hits
 from easy_knowledge_retriever.retrieval.hybrid import HybridRetrieval
-from easy_knowledge_retriever.types import AnalyzedQuery, Candidates
+from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Hit
 
 __all__ = ["HybridMixRetrieval"]
 
@@ -44,7 +44,12 @@ class HybridMixRetrieval(HybridRetrieval):
             dense = group.create_task(index.dense(query, depth))
             bm25 = group.create_task(index.bm25(query, depth, self.k1, self.b))
             graph = group.create_task(super().search(query, index))
-        walk = await index.walk(query, (dense.result(), bm25.result()), depth)
+
+            async def walk_on() -> tuple[Hit, ...]:
+                return await index.walk(query, (await dense, await bm25), depth)
+
+            walking = group.create_task(walk_on())
+        walk = walking.result()
         votes = {"dense": dense.result(), "bm25": bm25.result(), **graph.result().stages}
         fused = fuse_hits(votes, WEIGHTS, self.rrf_k)
         hits = join_hits((walk, WALK_LEADS), (fused, 1.0)) if query.anchors else join_hits((fused, 1.0), (walk, 1.0))
