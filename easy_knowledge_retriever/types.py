@@ -412,7 +412,7 @@ class AnalyzedQuery:
     names: tuple[str, ...] = ()
     """Entity keys the question may be speaking of, most specific first."""
     anchors: tuple[str, ...] = ()
-    """Those of the names that some passage is about: a title, a heading, a definition."""
+    """Those of the names that some passage stands under, as its nearest heading or title."""
     low_keywords: tuple[str, ...] = ()
     """Entities and details (``ll_keywords``)."""
     high_keywords: tuple[str, ...] = ()

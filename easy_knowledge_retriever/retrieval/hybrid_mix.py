@@ -17,8 +17,8 @@ POOL = 3
 """Candidates a search gives to the fusion, in multiples of ``chunk_top_k``."""
 WEIGHTS = {"dense": 1.0, "bm25": 1.0, "entities": 0.25, "relations": 0.25}
 """What the vote of each search counts."""
-WALK_LEADS = 2.0
-"""Passages of the walk for each one of the other searches, where the question names what a passage is about."""
+LEAD = 2.0
+"""Passages of the list that leads for each one of the other: the walk leads where the question names what a passage is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +52,6 @@ class HybridMixRetrieval(HybridRetrieval):
         walk = walking.result()
         votes = {"dense": dense.result(), "bm25": bm25.result(), **graph.result().stages}
         fused = fuse_hits(votes, WEIGHTS, self.rrf_k)
-        hits = join_hits((walk, WALK_LEADS), (fused, 1.0)) if query.anchors else join_hits((fused, 1.0), (walk, 1.0))
+        leading, following = ((walk, LEAD), (fused, 1.0)) if query.anchors else ((fused, LEAD), (walk, 1.0))
+        hits = join_hits(leading, following)
         return Candidates(hits, graph.result().facts, {**votes, "votes": fused, "walk": walk})

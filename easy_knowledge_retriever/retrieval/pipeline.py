@@ -17,6 +17,7 @@ from easy_knowledge_retriever.operations.citation_check import references_of
 from easy_knowledge_retriever.operations.context import write_context
 from easy_knowledge_retriever.operations.decomposition import split_question
 from easy_knowledge_retriever.operations.following import following_chunks, with_following
+from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.keywords import choose_names, follow_up_names, name_candidates
 from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
 from easy_knowledge_retriever.query import QueryParam, QueryResult
@@ -301,7 +302,7 @@ class _Search:
         known = await self.kb.graph.entities([c.key for c in (*candidates, *given)], visible)
         names = tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
         heaviest = await self.kb.graph.mentions_of(names, visible, 1)
-        anchors = tuple(name for name in names if any(edge.weight > 1 for edge in heaviest.get(name, ())))
+        anchors = tuple(name for name in names if any(e.weight >= ABOUT_HEADING for e in heaviest.get(name, ())))
         return replace(query, names=names, anchors=anchors)
 
     async def _embedded(self, queries: Sequence[AnalyzedQuery]) -> list[AnalyzedQuery]:
