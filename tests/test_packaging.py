@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -61,3 +62,10 @@ def test_the_wheel_holds_what_the_package_needs(tmp_path: Path) -> None:
         held = {name for name in opened.namelist() if name.startswith("easy_knowledge_retriever/")}
     wanted = {path.relative_to(ROOT).as_posix() for path in tracked() if path.is_relative_to(ROOT / "easy_knowledge_retriever")}
     assert held == wanted
+
+
+def test_ci_calls_the_test_command_and_nothing_less() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").rstrip().endswith("exec python3 tests/run.py")
+    assert "python3 tests/run.py" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -163,6 +163,7 @@ async def remove(
     """
     async with run.base() as rag:
         chosen = choose(await rag.get_docs(), documents)
+        _refuse_ambiguous(chosen, documents)
         if not run.confirm(f"Delete {', '.join(record.name for record in chosen)}?"):
             run.screen.complain("nothing was deleted", hint="answer yes, or give --yes")
             return USAGE
@@ -174,6 +175,14 @@ async def remove(
 
     run.screen.result({"deleted": results}, show)
     return None
+
+
+def _refuse_ambiguous(chosen: Sequence[DocRecord], wanted: Sequence[str]) -> None:
+    """A name that several collections have is no answer to which document is to be deleted."""
+    for name, count in Counter(record.name for record in chosen if record.id not in wanted).items():
+        if count > 1:
+            ids = ", ".join(record.id for record in chosen if record.name == name)
+            raise ConfigError(f"{count} documents are named {name!r}", hint=f"give the id of one: {ids}")
 
 
 def choose(records: Sequence[DocRecord], wanted: Sequence[str]) -> list[DocRecord]:

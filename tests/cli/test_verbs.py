@@ -134,6 +134,17 @@ def test_list_and_rm(ingested: Ekr) -> None:
     assert [d["name"] for d in ingested("list", "--json").document["documents"]] == ["incident_report.md"]
 
 
+def test_rm_refuses_a_name_that_two_collections_have(ekr: Ekr) -> None:
+    for collection in ("log", "other"):
+        assert ekr("ingest", "-", "--name", "x.txt", "--collection", collection, stdin=EXAMPLE).code == 0
+    records = ekr("list", "--json").document["documents"]
+    refused = ekr("rm", "x.txt", "--yes")
+    assert refused.code == 6
+    assert records[0]["id"] in refused.err
+    assert ekr("rm", records[0]["id"], "--yes").code == 0
+    assert [record["id"] for record in ekr("list", "--json").document["documents"]] == [records[1]["id"]]
+
+
 def test_status_counts(ingested: Ekr) -> None:
     document = ingested("status", "--json").document
     assert document["documents"]["processed"] == 2
