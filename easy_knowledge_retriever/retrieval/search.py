@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
+from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
 from easy_knowledge_retriever.types import (
     AnalyzedQuery,
     Entity,
+    Extraction,
+    ExtractionSource,
     GraphFacts,
     Hit,
     MentionEdge,
@@ -129,36 +133,28 @@ class IndexSearches:
         return tuple(hit for hit in hits if hit.score >= self.threshold)
 
     async def _visible(self, entities: Sequence[Entity], relations: Sequence[Relation]) -> GraphFacts:
-        """The facts as the filter lets them be seen: without what other documents say of the same names."""
+        """The facts as the filter lets them be seen: merged again from what the visible documents say of them.
+
+        Spellings, keywords, weights and descriptions of a merged fact are those of all documents, so none of it is kept.
+        """
         if self.filter is None:
             return GraphFacts(tuple(entities), tuple(relations))
-        ids = {chunk_id for entity in entities for chunk_id in _sources(entity)}
-        ids |= {chunk_id for relation in relations for chunk_id in _sources(relation)}
+        ids = {chunk_id for entity in entities for chunk_id in entity.chunk_ids}
+        ids |= {chunk_id for relation in relations for chunk_id in relation.chunk_ids}
         chunks = await self.kb.chunks.get_many(sorted(ids))
         names = {chunk_id: c.document_name for chunk_id, c in chunks.items() if self.filter.admits(c.document_id, c.collection)}
+        told = evidence_in((e, names[e.chunk_id]) for e in await self._ledger(sorted(names)))
         return GraphFacts(
-            tuple(seen for seen in (_seen(entity, names) for entity in entities) if seen.chunk_ids),
-            tuple(part for part in (_seen(relation, names) for relation in relations) if part.chunk_ids),
+            tuple(merged_entity(e.key, told.entities[e.key], _ALL) for e in entities if e.key in told.entities),
+            tuple(merged_relation(r.key, told.relations[r.key], _ALL) for r in relations if r.key in told.relations),
         )
 
-
-F = TypeVar("F", Entity, Relation)
-
-
-def _sources(fact: Entity | Relation) -> tuple[str, ...]:
-    return (*fact.chunk_ids, *(fragment.chunk_id for fragment in fact.fragments))
+    async def _ledger(self, chunk_ids: Sequence[str]) -> Iterable[Extraction]:
+        keys = [extraction_key(chunk_id, source) for chunk_id in chunk_ids for source in get_args(ExtractionSource)]
+        return (await self.kb.extractions.get_many(keys)).values()
 
 
-def _seen(fact: F, names: Mapping[str, str]) -> F:
-    chunk_ids = tuple(chunk_id for chunk_id in fact.chunk_ids if chunk_id in names)
-    whole = len(chunk_ids) == len(fact.chunk_ids)
-    return replace(
-        fact,
-        chunk_ids=chunk_ids,
-        fragments=tuple(fragment for fragment in fact.fragments if fragment.chunk_id in names),
-        file_paths=tuple(sorted({names[chunk_id] for chunk_id in chunk_ids})),
-        summary=fact.summary if whole else "",
-    )
+_ALL = Limits(chunk_ids=sys.maxsize, file_paths=sys.maxsize, keep_first=True, more="")
 
 
 def _by_weight(sources: Sequence[Sequence[str]], each: int) -> tuple[Hit, ...]:

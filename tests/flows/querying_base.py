@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, knowledge_base
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
 from easy_knowledge_retriever.reranker.base import RerankerService
@@ -27,6 +27,8 @@ from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
     Entity,
+    EntityMention,
+    Extraction,
     Fragment,
     LexicalRecord,
     MentionEdge,
@@ -34,6 +36,7 @@ from easy_knowledge_retriever.types import (
     PageSpan,
     Relation,
     RelationKey,
+    RelationMention,
     VectorRecord,
 )
 
@@ -54,6 +57,7 @@ PAGES = (
     Page("brandt.md", ("Ida Brandt was a botanist born in Lund.",), "people", {"year": 2021}),
     Page("bread.md", ("Bread is baked from flour, water and salt.", "A sour dough rests overnight."), "kitchen"),
 )
+RELATED = (("Verdel", "Mount Kell", "river.md#0"), ("Mount Kell", "Ida Brandt", "kell.md#0"))
 TITLES = {"river.md": "Verdel", "kell.md": "Mount Kell", "brandt.md": "Ida Brandt", "bread.md": "Bread"}
 
 
@@ -141,7 +145,7 @@ async def _put_graph(kb: KnowledgeBase, chunks: Sequence[Chunk], embedder: FakeE
                 entity_key(name), ((name, len(ids)),), fragments=fragments, chunk_ids=ids, file_paths=paths, sources=("local",)
             )
         )
-    for one, other, chunk_id in (("Verdel", "Mount Kell", "river.md#0"), ("Mount Kell", "Ida Brandt", "kell.md#0")):
+    for one, other, chunk_id in RELATED:
         if chunk_id in by_id and {one, other} <= set(names):
             key = RelationKey.of(entity_key(one), entity_key(other))
             first, second = sorted((one, other), key=entity_key)
@@ -150,6 +154,7 @@ async def _put_graph(kb: KnowledgeBase, chunks: Sequence[Chunk], embedder: FakeE
             relations.append(
                 Relation(key, first, second, fragments=fragments, weight=1.0, chunk_ids=(chunk_id,), file_paths=path)
             )
+    await kb.extractions.put_many({extraction_key(c.id, "local"): _said(c, names) for c in chunks})
     await kb.graph.put_entities(entities)
     await kb.graph.put_relations(relations)
     await kb.graph.put_mentions(mentions)
@@ -158,6 +163,19 @@ async def _put_graph(kb: KnowledgeBase, chunks: Sequence[Chunk], embedder: FakeE
     if relations:
         vectors = await embedder.embed([relation.indexed_text for relation in relations], "document")
         await kb.relation_vectors.put_many([VectorRecord(r.key.id, v) for r, v in zip(relations, vectors, strict=True)])
+
+
+def _said(chunk: Chunk, names: Sequence[str]) -> Extraction:
+    """The line of the ledger that the facts of a chunk were merged from."""
+    entities = tuple(
+        EntityMention(name, description=f"{name} in {chunk.document_name}") for name in names if name in chunk.indexed_text
+    )
+    relations = tuple(
+        RelationMention(one, other, f"{one} and {other}")
+        for one, other, chunk_id in RELATED
+        if chunk_id == chunk.id and {one, other} <= set(names)
+    )
+    return Extraction(chunk.id, chunk.document_id, "local", entities, relations)
 
 
 def retrieving(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamError
 from easy_knowledge_retriever.events import QueryFinished, QueryStarted
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.parsing.reading import text_document
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retrieval import (
     BM25Retrieval,
@@ -27,6 +29,7 @@ from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeRerankerService, RecordingObserver
 from easy_knowledge_retriever.testing.memory import MemoryLexicalStorage
 from easy_knowledge_retriever.types import Hit, SearchFilter
+from tests.flows.ingesting_base import empty_base, ingestion
 from tests.flows.querying_base import PAGES, Page, retrieving, small_base, words
 
 QUESTION = "Who first climbed Mount Kell?"
@@ -410,3 +413,21 @@ async def test_text_of_a_document_cannot_open_or_close_a_tag() -> None:
     assert result.context.count("<passage ") == 1
     assert result.context.count("</passage>") == 1
     assert "&lt;/passage&gt;" in result.context
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "hybrid", "mix", "hybrid_mix"])
+async def test_a_filter_hides_spellings_and_keywords_of_other_documents(mode: str) -> None:
+    kb = await empty_base()
+    flow = ingestion(kb)
+    said = "# Acme Corp\n\nAcme Corp sells anvils to Wile Coyote."
+    await flow.ingest_document(text_document(said, name="a", collection="open"))
+    told = "# ACME CORP\n\nACME CORP met Wile COYOTE. ACME CORP bribes Wile COYOTE. ACME CORP warns Wile COYOTE."
+    for name in ("b", "c"):
+        await flow.ingest_document(text_document(told, name=name, collection="secret"))
+    visible = SearchFilter(collections=frozenset({"open"}))
+    result = await retrieving(kb, embedder=FakeEmbeddingService(16)).query(
+        "Who buys anvils of Acme Corp?", QueryParam(mode=mode, filter=visible)
+    )
+    shown = f"{result.context} {result.entities} {result.relationships} {result.content}"
+    assert "Acme Corp" in shown
+    assert not [word for word in ("ACME CORP", "COYOTE", "bribes", "met", "warns") if re.search(rf"\b{word}\b", shown)]
