@@ -186,5 +186,5 @@ async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:
 
 
 def _pointer(document: Document) -> Document:
-    """The parse without what it says: that stands among the documents."""
-    return replace(document, text="", blocks=(), pages=(), links=())
+    """The parse without what it says and what the caller knows: both stand among the documents."""
+    return replace(document, text="", blocks=(), pages=(), links=(), metadata={})

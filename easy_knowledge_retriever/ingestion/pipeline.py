@@ -158,7 +158,7 @@ class Ingestion:
             with run.stage("read"):
                 version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
-            if standing is not None and standing.version == version:
+            if standing is not None and (version, record.name, record.collection) == _identity(standing):
                 return await self._unchanged(run, standing)
             await run.begin(standing, version)
             failpoint("record-written")
@@ -193,12 +193,25 @@ class Ingestion:
         )
 
     async def _unchanged(self, run: Run, standing: DocRecord) -> IngestReport:
-        """The version is there already; an attempt at another one that failed since is forgotten."""
+        """The version is there already: only what the caller knows of it may be new.
+
+        An attempt at another version that failed since is forgotten.
+        """
         record = replace(
-            standing, status=DocStatus.PROCESSED, pending_version="", stage="", error="", metadata=run.record.metadata
+            standing,
+            status=DocStatus.PROCESSED,
+            pending_version="",
+            stage="",
+            error="",
+            metadata=run.record.metadata,
+            track_id=run.record.track_id or standing.track_id,
         )
         if record != standing:
-            await self._kb.status.put([replace(record, updated_at=now())])
+            async with self._kb.transaction() as inside:
+                document = (await inside.documents.get_many([standing.id])).get(standing.id)
+                if document is not None and document.metadata != record.metadata:
+                    await inside.documents.put_many({document.id: replace(document, metadata=record.metadata)})
+                await inside.status.put([replace(record, updated_at=now())])
         self._observer(DocumentFinished(run.name, standing.chunk_count, 0, 0, run.seconds, unchanged=True))
         return IngestReport(
             document_id=standing.id,
@@ -239,6 +252,11 @@ class Ingestion:
         await vectors.embed(change)
         failpoint("planned")
         return change
+
+
+def _identity(record: DocRecord) -> tuple[str, str, str]:
+    """What its chunks carry of a document: a caller's own id may come back under another name or in another collection."""
+    return record.version, record.name, record.collection
 
 
 def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -> DocRecord:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from easy_knowledge_retriever.errors import EmbeddingMismatchError, IngestionError, UpstreamError
@@ -159,3 +161,32 @@ async def test_a_long_document_is_embedded_in_parts_with_signs_of_life() -> None
     progress = [(event.done, event.total) for event in observer.of(StageProgress) if event.stage == "embed"]
     assert progress == [(256, 600), (512, 600), (600, 600)]
     assert embedding.calls == 3
+
+
+async def test_new_metadata_of_an_unchanged_document_leaves_what_new_ones_would() -> None:
+    bases = []
+    for known in ({"year": 1}, {"year": 2}), ({"year": 2},):
+        kb = await empty_base()
+        for metadata in known:
+            await ingestion(kb).ingest_document(replace(document("verdel", TEXTS["verdel"]), metadata=metadata))
+        bases.append(await written_out(kb))
+    assert bases[0] == bases[1]
+
+
+@pytest.mark.parametrize("changed", [{"name": "renamed.md"}, {"collection": "other"}])
+async def test_an_unchanged_text_under_its_own_id_may_get_another_name_or_collection(changed: dict[str, str]) -> None:
+    before = document("verdel", TEXTS["verdel"])
+    after = replace(before, **changed)  # type: ignore[arg-type]
+    moved, fresh = await empty_base(), await empty_base()
+    await ingestion(moved).ingest_document(before)
+    report = await ingestion(moved).ingest_document(after)
+    await ingestion(fresh).ingest_document(after)
+    assert not report.unchanged
+    assert await written_out(moved) == await written_out(fresh)
+
+
+async def test_an_unchanged_document_is_found_by_the_track_of_its_last_ingest() -> None:
+    kb = await empty_base()
+    for track in ("first", "second"):
+        report = await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]), track_id=track)
+    assert (await kb.status.get([report.document_id]))[report.document_id].track_id == "second"
