@@ -70,6 +70,8 @@ _LINKED: Final = (".md", ".markdown", ".html", ".htm", ".rst")
 _MAX_MENTIONS: Final = 60
 """References a chunk gives at most: an index of ten thousand says little about each."""
 _MAX_RELATIONS: Final = 12
+_LONGEST_NAME: Final = 256
+"""Characters; a longer title or target is a text that nobody calls by it."""
 _MAX_TERMS: Final = 200
 """Defined terms of a document that are looked for in it."""
 
@@ -79,8 +81,10 @@ def own_names(heading: str) -> tuple[str, ...]:
     """What a title or heading is called where it is spoken of: itself, then its shorter forms.
 
     ``New World (1995 film)`` is also called ``New World``, ``The Beatles`` ``Beatles``, ``Article 6 — Classification``
-    ``Article 6``, and ``Francis Baring, 3rd Baron Ashburton`` ``Francis Baring``.
+    ``Article 6``, and ``Francis Baring, 3rd Baron Ashburton`` ``Francis Baring``. A heading too long for a name has none.
     """
+    if len(heading) > _LONGEST_NAME:
+        return ()
     bare = without_qualifier(heading)
     names = [heading, bare, without_article(bare)]
     if numbered := _SELF_NUMBERED.match(heading):
@@ -99,7 +103,8 @@ def subject(chunk: Chunk) -> str:
     for heading in reversed(chunk.headings):
         if numbered := _SELF_NUMBERED.match(heading):
             return _numbered(numbered.group("kind"), numbered.group("number"))
-    return chunk.headings[0] if chunk.headings else ""
+    title = chunk.headings[0] if chunk.headings else ""
+    return title if len(title) <= _LONGEST_NAME else ""
 
 
 def is_numbered(name: str) -> bool:
@@ -203,7 +208,7 @@ class _Reader:
         about, relations = subject(chunk), []
         for word, found in self._found(chunk):
             key = entity_key(found.name)
-            if not key or (key in own and not found.description):
+            if not key or len(found.name) > _LONGEST_NAME or (key in own and not found.description):
                 continue
             start, end = chunk.start + found.start, chunk.start + found.end
             kind = "Reference" if word == "refers to" else "UNKNOWN"

@@ -30,6 +30,7 @@ _GOOD_FILL: Final = 0.7
 _DEEPEST: Final = 9
 
 _BLANKS: Final = re.compile(r"\s+")
+_WORD: Final = re.compile(r"\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +243,5 @@ def _atoms(unit: _Unit, borders: frozenset[int], ruler: TokenRuler, longest: int
 
 def _next_word(ruler: TokenRuler, start: int, tokens: int, limit: int) -> int:
     stop = ruler.after(start, tokens, limit)
-    following, end = trimmed(ruler.text, stop, limit)
-    return following if following < end else limit
+    word = _WORD.search(ruler.text, stop, limit)
+    return word.start() if word else limit

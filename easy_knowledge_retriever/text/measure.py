@@ -83,8 +83,9 @@ class TokenRuler:
         for place in range(end, max(start, end - _BACKTRACK), -1):
             if self.text[place].isspace() or self.text[place - 1].isspace():
                 return place
-        while start + 1 < end and self._inside_character(end):
-            end -= 1
+        for place in range(end, max(start, end - _BACKTRACK), -1):
+            if not self._inside_character(place):
+                return place
         return max(end, start + 1)
 
     def _inside_character(self, place: int) -> bool:

@@ -180,3 +180,9 @@ async def test_a_long_document_is_read_in_a_thread_with_signs_of_life() -> None:
 def test_any_text_is_read(text: str) -> None:
     for found in [*cross_references(text), *defined_terms(text, glossary=True)]:
         assert 0 <= found.start <= found.end <= len(text)
+
+
+def test_a_heading_of_a_hundred_thousand_words_is_nobodys_name() -> None:
+    heading = "Word " * 100_000
+    assert own_names(heading) == ()
+    assert subject(Chunk("c", "d", "d", "v", 0, "text", 0, 4, headings=(heading,))) == ""
