@@ -45,7 +45,7 @@ class Run:
     """As it stands while the ingest runs."""
     stage_name: str = "start"
     recorded: bool = False
-    """Whether the status says that the ingest runs."""
+    """Whether the status may say that the ingest runs."""
     warnings: list[str] = field(default_factory=list)
     failed_chunks: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class Run:
             created_at=standing.created_at if standing else started,
             updated_at=started,
         )
+        self.recorded = True  # before it is: a cancellation may come when it just was
         await self.kb.status.put([self.record])
-        self.recorded = True
 
     async def __aenter__(self) -> Self:
         return self

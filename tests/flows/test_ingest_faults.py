@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
@@ -13,10 +13,11 @@ from easy_knowledge_retriever.events import DocumentFailed
 from easy_knowledge_retriever.ingestion import failpoints
 from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage
 from easy_knowledge_retriever.llm.base import InputType
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, RecordingObserver
-from easy_knowledge_retriever.types import FloatVectors, SearchFilter
+from easy_knowledge_retriever.types import DocRecord, DocStatus, FloatVectors, SearchFilter
 from tests.flows.ingesting_base import TEXTS, Described, document, empty_base, ingestion
 
 STAGES = {
@@ -238,3 +239,19 @@ async def test_a_reader_sees_one_version_only(kb: KnowledgeBase) -> None:
             await flow.ingest_document(document("verdel", TEXTS["verdel, again" if turn % 2 == 0 else "verdel"]))
     assert all(len(seen) == 1 for seen in versions)
     assert len({version for seen in versions for version in seen}) == 2
+
+
+async def test_cancelled_when_the_status_was_just_written_it_is_not_left_processing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = await empty_base()
+    put, written = type(kb.status).put, []
+
+    async def cancelled_after(self: DocStatusStorage, records: Iterable[DocRecord]) -> None:
+        await put(self, records)
+        written.append(True)
+        if len(written) == 1:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(type(kb.status), "put", cancelled_after)
+    with pytest.raises(asyncio.CancelledError):
+        await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]))
+    assert [record.status for record in await kb.status.page()] == [DocStatus.INTERRUPTED]
