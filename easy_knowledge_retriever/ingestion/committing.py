@@ -151,8 +151,8 @@ async def _put_graph(
     await kb.relation_vectors.put_many(
         [VectorRecord(key.id, vectors[text]) for key, text in change.relation_texts.items() if text in vectors]
     )
-    wordless = [relation.key.id for relation in change.relations if not has_vector(relation)]
-    await kb.relation_vectors.delete_many(wordless)
+    await kb.entity_vectors.delete_many([entity.key for entity in change.entities if not has_vector(entity)])
+    await kb.relation_vectors.delete_many([relation.key.id for relation in change.relations if not has_vector(relation)])
     return Unembedded(waiting_entities, waiting_relations)
 
 

@@ -148,10 +148,14 @@ class _Planner:
         )
 
     def _entity_texts(self, merged: Sequence[Entity], gone: Collection[str]) -> dict[str, str]:
-        known = {key: entity.indexed_text for key, entity in self._entities.items() if key not in self._waiting_entities}
+        known = {
+            key: entity.indexed_text
+            for key, entity in self._entities.items()
+            if key not in self._waiting_entities and has_vector(entity)
+        }
         wanted = {key: entity.indexed_text for key, entity in self._waiting_entities.items() if key not in gone}
-        wanted |= {entity.key: entity.indexed_text for entity in merged}
-        return {key: text for key, text in wanted.items() if known.get(key) != text}
+        wanted |= {entity.key: entity.indexed_text if has_vector(entity) else "" for entity in merged}
+        return {key: text for key, text in wanted.items() if text and known.get(key) != text}
 
     def _relation_texts(self, merged: Sequence[Relation], gone: Collection[RelationKey]) -> dict[RelationKey, str]:
         known = {

@@ -219,7 +219,7 @@ def _model(state: _State, embedding: EmbeddingService | None) -> Iterator[Findin
 
 async def _indexes(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
     waiting = state.stamps.unembedded
-    entities = state.entities.keys() - set(waiting.entities)
+    entities = {key for key, entity in state.entities.items() if has_vector(entity) and key not in waiting.entities}
     relations = {key.id for key, relation in state.relations.items() if has_vector(relation) and key not in waiting.relations}
     vectors, entity_vectors = await kb.chunk_vectors.ids(), await kb.entity_vectors.ids()
     relation_vectors, postings = await kb.relation_vectors.ids(), await kb.lexical.ids()

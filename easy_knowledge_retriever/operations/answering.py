@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.sentences import sentences
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
-from easy_knowledge_retriever.types import Passage
+from easy_knowledge_retriever.types import FloatVector, FloatVectors, Passage
 
 if TYPE_CHECKING:
     from easy_knowledge_retriever.types import Citation
@@ -25,7 +25,7 @@ __all__ = ["REFUSAL_THRESHOLD", "ExtractiveAnswerer", "SentenceScore", "refusal"
 
 REFUSAL_THRESHOLD = 0.40
 """Least score of the best sentence that is an answer. Calibrated by ``evaluation/calibration.py``."""
-EMBEDDED_SENTENCES = 48
+EMBEDDED_SENTENCES = 24
 """Sentences embedded for one question, chosen by term overlap and the rank of their passage: this bounds the time."""
 LONGEST_ANSWER = 4
 """Sentences in an answer."""
@@ -101,6 +101,7 @@ class ExtractiveAnswerer(Answerer):
     def __init__(self, embedding: EmbeddingService, threshold: float = REFUSAL_THRESHOLD) -> None:
         self._embedding = embedding
         self._threshold = threshold
+        self._probes: FloatVectors | None = None
 
     async def answer(self, request: AnswerRequest) -> Answer:
         """The sentences that answer, or a refusal.
@@ -144,16 +145,18 @@ class ExtractiveAnswerer(Answerer):
 
     async def _scored(
         self, question: str, passages: Sequence[Passage]
-    ) -> tuple[list[SentenceScore], dict[tuple[int, int], np.ndarray]]:
+    ) -> tuple[list[SentenceScore], dict[tuple[int, int], FloatVector]]:
         candidates = _candidates(question, passages)
         if not candidates:
             return [], {}
-        texts = [question, *_PROBES, *(_with_heading(candidate) for candidate in candidates)]
+        probes = _PROBES if self._probes is None else ()
+        texts = [question, *(_with_heading(candidate) for candidate in candidates), *probes]
         vectors = await self._embedding.embed(texts, "document")
-        cosines = vectors @ vectors[0]
-        floor = float(cosines[1 : 1 + len(_PROBES)].mean())
-        rows = vectors[1 + len(_PROBES) :]
-        similar = (cosines[1 + len(_PROBES) :] - floor) / max(1 - floor, 1e-6)
+        if self._probes is None:
+            self._probes = vectors[-len(_PROBES) :]
+        rows = vectors[1 : 1 + len(candidates)]
+        floor = float((self._probes @ vectors[0]).mean())
+        similar = (rows @ vectors[0] - floor) / max(1 - floor, 1e-6)
         scored = [
             SentenceScore(c.passage, c.start, c.end, c.overlap, float(np.clip(value, 0, 1)))
             for c, value in zip(candidates, similar, strict=True)
@@ -183,10 +186,10 @@ def _with_heading(sentence: SentenceScore) -> str:
     return f"{headings[-1]}: {sentence.text}" if headings else sentence.text
 
 
-def _choose(scored: Sequence[SentenceScore], vectors: dict[tuple[int, int], np.ndarray]) -> list[SentenceScore]:
+def _choose(scored: Sequence[SentenceScore], vectors: Mapping[tuple[int, int], FloatVector]) -> list[SentenceScore]:
     """The best sentence and those nearly as good that say something else."""
     chosen: list[SentenceScore] = []
-    rows: list[np.ndarray] = []
+    rows: list[FloatVector] = []
     for sentence in scored:
         if len(chosen) == LONGEST_ANSWER or sentence.score < NEAR_BEST * scored[0].score:
             break

@@ -11,6 +11,7 @@ from easy_knowledge_retriever.text.analyzer import analyze
 from easy_knowledge_retriever.text.folding import entity_key
 from easy_knowledge_retriever.types import (
     Chunk,
+    Entity,
     Extraction,
     FloatVectors,
     LexicalRecord,
@@ -85,6 +86,15 @@ def _about(chunk: Chunk) -> dict[str, float]:
     return weights
 
 
-def has_vector(relation: Relation) -> bool:
-    """Whether a relation is searched by meaning: two bare names have none beyond that of their entities."""
-    return bool(relation.keywords or relation.description)
+def has_vector(fact: Entity | Relation) -> bool:
+    """Whether an entity or relation is searched by meaning.
+
+    One with a description is. A bare name that is read once, and two names that one text puts side by side, mean no more
+    than the chunk they stand in, which has a vector of its own; their vectors would be most of the work of an ingest and of
+    the time of a search. They are found by name.
+    """
+    if fact.description:
+        return True
+    if isinstance(fact, Relation):
+        return bool(fact.keywords) and (fact.mention_count > 1 or set(fact.sources) != {"local"})
+    return fact.mention_count > 1

@@ -19,14 +19,18 @@ WEIGHTS = {"dense": 1.0, "bm25": 1.0, "entities": 0.25, "relations": 0.25}
 """What the vote of each search counts."""
 LEAD = 2.0
 """Passages of the list that leads for each one of the other: the walk leads where the question names what a passage is about."""
+DENSE_GUARD = 0.5
+"""BM25 keeps a place for each of its hits beside the votes, vectors one for two: exact words fail less often in a language or
+a field the embedding model does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HybridMixRetrieval(HybridRetrieval):
     """Dense, BM25 and graph search at once, fused by reciprocal ranks; then a walk from names and the best hits of both.
 
-    The walk finds passages the question cannot see, so votes would outnumber it, and where it has nothing to start from it
-    is noise: the two lists are joined by their ranks, so that neither pushes the other down by more than its share.
+    Votes have two faults. A search that does not know the language pushes down what another one found. And the walk finds
+    passages the question cannot see, so it is outvoted where it is right. The votes are therefore joined by rank with the
+    best of BM25 and vectors, and with the walk, so that no list pushes another down by more than its share.
     """
 
     mode: ClassVar[str] = "hybrid_mix"
@@ -52,6 +56,6 @@ class HybridMixRetrieval(HybridRetrieval):
         walk = walking.result()
         votes = {"dense": dense.result(), "bm25": bm25.result(), **graph.result().stages}
         fused = fuse_hits(votes, WEIGHTS, self.rrf_k)
-        leading, following = ((walk, LEAD), (fused, 1.0)) if query.anchors else ((fused, LEAD), (walk, 1.0))
-        hits = join_hits(leading, following)
+        seen = join_hits((fused, 1.0), (bm25.result(), 1.0), (dense.result(), DENSE_GUARD))
+        hits = join_hits((walk, LEAD), (seen, 1.0)) if query.anchors else join_hits((seen, LEAD), (walk, 1.0))
         return Candidates(hits, graph.result().facts, {**votes, "votes": fused, "walk": walk})

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
 from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
+from easy_knowledge_retriever.text.analyzer import analyze_question
 from easy_knowledge_retriever.types import (
     AnalyzedQuery,
     Entity,
@@ -33,6 +34,8 @@ __all__ = ["IndexSearches", "relation_key"]
 WALK_HOPS = 2
 WALK_DEGREE = 60
 """Edges from which a node is a name that is everywhere: the walk reaches it and goes no further."""
+AT_NAME = 100
+"""Relations at one name, heaviest first, that are read for a question."""
 DAMPING = 0.6
 PASSAGE_SHARE = 0.01
 """Weight of the best chunk as a start beside a name of the question."""
@@ -87,20 +90,27 @@ class IndexSearches:
         return await self._visible([entities[key] for key in keys if key in entities], list(found.values())[: self.top_k])
 
     async def relations(self, query: AnalyzedQuery) -> GraphFacts:
-        """The relations nearest to the high keywords, and the entities at their ends."""
+        """The relations nearest to the high keywords, those at the names that speak of them, and the entities at their ends."""
+        keys = [relation_key(hit.id) for hit in await self._near_relations(query)]
+        found = await self.kb.graph.relations(keys)
+        at_names = await self.kb.graph.relations_of(query.names, self.filter)
+        speaking = _speaking(
+            [relation for name in query.names for relation in at_names.get(name, ())[:AT_NAME]], query.high_keywords
+        )
+        relations = {relation.key: relation for relation in (*speaking, *(found[key] for key in keys if key in found))}
+        best = list(relations.values())[: self.top_k]
+        ends = list(dict.fromkeys(end for relation in best for end in relation.key))[: self.top_k]
+        entities = await self.kb.graph.entities(ends, self.filter)
+        return await self._visible([entities[end] for end in ends if end in entities], best)
+
+    async def _near_relations(self, query: AnalyzedQuery) -> tuple[Hit, ...]:
         if query.high_vector is None:
-            return GraphFacts()
+            return ()
         ids: set[str] | None = None
         if self.filter is not None:
             at = await self.kb.graph.relations_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
             ids = {relation.key.id for relations in at.values() for relation in relations}
-        hits = self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
-        keys = [relation_key(hit.id) for hit in hits]
-        found = await self.kb.graph.relations(keys)
-        relations = [found[key] for key in keys if key in found]
-        ends = list(dict.fromkeys(end for relation in relations for end in relation.key))[: self.top_k]
-        entities = await self.kb.graph.entities(ends, self.filter)
-        return await self._visible([entities[end] for end in ends if end in entities], relations)
+        return self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
 
     async def chunks_of(self, facts: GraphFacts, query: AnalyzedQuery) -> tuple[Hit, ...]:
         """The chunks the facts were merged from: by similarity with the question, or by how many facts speak of them."""
@@ -155,6 +165,14 @@ class IndexSearches:
 
 
 _ALL = Limits(chunk_ids=sys.maxsize, file_paths=sys.maxsize, keep_first=True, more="")
+
+
+def _speaking(relations: Sequence[Relation], keywords: Sequence[str]) -> list[Relation]:
+    """The relations whose keywords or description share terms with these keywords, most terms first, then in order."""
+    wanted = set(analyze_question(" ".join(keywords)))
+    shared = [len(wanted.intersection(analyze_question(relation.indexed_text))) for relation in relations]
+    ranked = sorted(zip(shared, relations, strict=True), key=lambda pair: -pair[0])
+    return [relation for count, relation in ranked if count]
 
 
 def _by_weight(sources: Sequence[Sequence[str]], each: int) -> tuple[Hit, ...]:
