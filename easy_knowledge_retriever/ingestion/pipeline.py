@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
+from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.ingestion.committing import Version, commit_version
 from easy_knowledge_retriever.ingestion.deletion import delete_document
@@ -156,6 +157,7 @@ class Ingestion:
             self._observer(DocumentStarted(run.name))
             await self._check_base()
             with run.stage("read"):
+                _check_names(record)
                 version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
             if standing is not None and (version, record.name, record.collection) == _identity(standing):
@@ -252,6 +254,12 @@ class Ingestion:
         await vectors.embed(change)
         failpoint("planned")
         return change
+
+
+def _check_names(record: DocRecord) -> None:
+    """Refuses what no store keeps; the text of a document is cleaned, but an identity must stay what the caller says."""
+    if "\0" in f"{record.id}{record.name}":
+        raise ConfigError(f"{record.name!r} cannot be the name of a document", hint="take the NUL character out of name and id")
 
 
 def _identity(record: DocRecord) -> tuple[str, str, str]:

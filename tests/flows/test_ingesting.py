@@ -192,3 +192,11 @@ async def test_an_unchanged_document_is_found_by_the_track_of_its_last_ingest() 
     for track in ("first", "second"):
         report = await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel"]), track_id=track)
     assert (await kb.status.get([report.document_id]))[report.document_id].track_id == "second"
+
+
+@pytest.mark.parametrize("changed", [{"name": "a\0b"}, {"id": "a\0b"}])
+async def test_a_name_or_id_with_nul_is_refused_and_leaves_nothing(changed: dict[str, str]) -> None:
+    kb = await empty_base()
+    with pytest.raises(IngestionError, match="cannot be the name"):
+        await ingestion(kb).ingest_document(replace(document("verdel", TEXTS["verdel"]), **changed))
+    assert await written_out(kb) == await written_out(await empty_base())
