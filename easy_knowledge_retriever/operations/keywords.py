@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from easy_knowledge_retriever.operations.base import KeywordExtractor, Keywords
 from easy_knowledge_retriever.operations.names import names_in
@@ -74,6 +75,10 @@ class _Token:
         return any(c.isupper() or c.isdigit() for c in self.text)
 
 
+_READ: Final = 4000
+"""Characters of a question in which names are looked for at every place."""
+
+
 @functools.lru_cache(maxsize=64)
 def _small_words(question: str) -> frozenset[str]:
     return FUNCTION_WORDS.get(guess_language(question), FUNCTION_WORDS["en"]) | _ASKING
@@ -118,9 +123,10 @@ def name_candidates(question: str) -> tuple[NameCandidate, ...]:
     """Every run of words that may be a name, longest first, to be looked up exactly in a graph.
 
     "Name (qualifier)" comes out with and without its qualifier; a possessive ``'s`` and surrounding punctuation are
-    given both with and without. Single common words come only from a question that is written without capitals.
+    given both with and without. Single common words come only from a question that is written without capitals. Of a
+    question as long as a document only the beginning is read.
     """
-    tokens = _tokens(question)
+    tokens = _tokens(question[:_READ])
     cased = any(token.capital for token in tokens[1:])
     found: dict[str, NameCandidate] = {}
     for length in range(min(LONGEST_NAME, len(tokens)), 0, -1):

@@ -42,6 +42,8 @@ __all__ = ["FALLBACK", "Prepared", "Retrieving", "Services"]
 
 FALLBACK = "search_empty"
 """Named in ``degraded`` when a strategy that cannot see the whole base found nothing and plain search stood in."""
+LONGEST_QUESTION = 65_536
+"""Characters; a longer text is a document to ingest."""
 BEST_HITS = 3
 """Hits whose following chunks are pooled."""
 
@@ -139,6 +141,8 @@ class Retrieving:
         began = time.perf_counter()
         if not question.strip():
             raise ConfigError("the question is empty", hint="ask something")
+        if len(question) > LONGEST_QUESTION:
+            raise ConfigError(f"the question has {len(question)} characters", hint=f"give at most {LONGEST_QUESTION}")
         chosen = strategy or RetrievalFactory.create_retrieval(param)
         plan = make_plan(self.settings, param, chosen, self.services.reranker, self.services.embedding.fingerprint)
         self.observer(QueryStarted(chosen.mode))

@@ -431,3 +431,8 @@ async def test_a_filter_hides_spellings_and_keywords_of_other_documents(mode: st
     shown = f"{result.context} {result.entities} {result.relationships} {result.content}"
     assert "Acme Corp" in shown
     assert not [word for word in ("ACME CORP", "COYOTE", "bribes", "met", "warns") if re.search(rf"\b{word}\b", shown)]
+
+
+async def test_a_question_as_long_as_a_book_is_refused() -> None:
+    with pytest.raises(ConfigError, match="65537 characters"):
+        await retrieving(await small_base()).query("x" * 65_537)
