@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import ConfigError, IngestionError, NotFound, StorageNotOpenError
+from easy_knowledge_retriever.errors import ConfigError, EmbeddingMismatchError, IngestionError, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
+from easy_knowledge_retriever.ingestion.embedding import check_embedding
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
+from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.ingestion.verification import VerifyReport, verify
 from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -191,6 +193,7 @@ class EasyKnowledgeRetriever:
         services = Services(models.embedding, models.keywords, models.answerer, token_counter(self._tokenizer), models.reranker)
         self._retrieving = Retrieving(self._kb, self.settings, services, observer)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._model_checked = False
 
     async def __aenter__(self) -> Self:
         await self.initialize_storages()
@@ -215,6 +218,7 @@ class EasyKnowledgeRetriever:
             await recover(self._kb)
             undo.pop_all()
         self._loop = asyncio.get_running_loop()
+        self._model_checked = False
 
     async def finalize_storages(self) -> None:
         """Closes everything, all of it even if one part fails. A second call does nothing.
@@ -243,6 +247,13 @@ class EasyKnowledgeRetriever:
                 )
             self._loop = loop
         return self._kb
+
+    async def _check_model(self) -> None:
+        """Refuses to compare the vectors of two models, at the first question after opening."""
+        kb = self._opened()
+        if not self._model_checked:
+            check_embedding(await stamps_of(kb), self._models.embedding, self.settings)
+            self._model_checked = True
 
     async def ingest(
         self,
@@ -352,10 +363,16 @@ class EasyKnowledgeRetriever:
 
         Raises:
             ConfigError: The question, the mode or an option cannot be used.
+            EmbeddingMismatchError: The base was made with another embedding model.
             StorageError: A storage failed; an outage is never "not covered".
             UpstreamError: A model failed (a reranker excepted: the result then names ``rerank_failed``).
         """
-        self._opened()
+        try:
+            await self._check_model()
+        except EmbeddingMismatchError as failure:
+            if param.raise_on_error:
+                raise
+            return QueryResult(query=query, status="failure", message=str(failure), metadata={"error": failure.code})
         return await self._retrieving.query(query, param, retrieval, system_prompt)
 
     async def aquery_llm(
@@ -380,7 +397,7 @@ class EasyKnowledgeRetriever:
         Raises:
             EKRError: As :meth:`aquery`.
         """
-        self._opened()
+        await self._check_model()
         return await self._retrieving.retrieve(query, retrieval, param)
 
     async def adelete_by_doc_id(self, doc_id: str, delete_llm_cache: bool = False) -> DeletionResult:

@@ -45,7 +45,7 @@ def check_embedding(stamps: Stamps, embedding: EmbeddingService, settings: Setti
         f"the model configured is {asked.fingerprint!r} of dimension {asked.dimension}"
     )
     if made.dimension != asked.dimension or settings.embedding_check == "error":
-        raise EmbeddingMismatchError(message, hint="configure that model, or make all vectors anew with: ekr reindex")
+        raise EmbeddingMismatchError(message, hint="configure that model, or ingest the documents again into another working_dir")
     logger.warning("%s", message)
 
 
