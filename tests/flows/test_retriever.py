@@ -133,7 +133,7 @@ async def test_one_retriever_belongs_to_one_loop(tmp_path: Path) -> None:
 def test_a_closed_loop_hands_the_retriever_on(tmp_path: Path) -> None:
     rag = retriever(tmp_path)
     asyncio.run(rag.initialize_storages())
-    asyncio.run(rag.ainsert(TEXTS, file_paths=NAMES))  # type: ignore[arg-type]  # asyncio.run takes any coroutine
+    asyncio.run(rag.ainsert(TEXTS, file_paths=NAMES))
     assert len(asyncio.run(rag.get_docs())) == 2
     asyncio.run(rag.finalize_storages())
 
