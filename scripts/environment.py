@@ -11,6 +11,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -39,8 +40,10 @@ def prepared(extras: tuple[str, ...] = ()) -> Path:
         return python
     installer = _installer(python)
     print(f"Installing into {FOLDER} (once, a minute or two) …", flush=True)
+    started = time.monotonic()
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
     _install(installer, target)
+    print(f"Installed in {time.monotonic() - started:.0f} s.", flush=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
@@ -100,7 +103,7 @@ def _make(*, with_pip: bool) -> None:
 
 
 def _install(installer: list[str], target: str) -> None:
-    command = [*installer, "install", "--disable-pip-version-check", "--no-input", "--retries", "2", "--editable", target]
+    command = [*installer, "install", "-q", "--disable-pip-version-check", "--no-input", "--retries", "2", "--editable", target]
     if subprocess.run(command, check=False, cwd=ROOT).returncode != 0:
         raise SetUpError(
             "pip could not install the project; its own words are above.\n"
