@@ -9,7 +9,7 @@ import pytest
 
 from easy_knowledge_retriever.cli.demo import demo_documents
 from tests.docs.blocks import blocks, pages, run
-from tests.style.source import relative
+from tests.style.source import PACKAGE, relative
 
 WITH_BLOCKS = [page for page in pages() if list(blocks(page))]
 
@@ -18,6 +18,7 @@ WITH_BLOCKS = [page for page in pages() if list(blocks(page))]
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     for document in demo_documents():
         shutil.copy(document, tmp_path / document.name)
+    (tmp_path / PACKAGE.name).symlink_to(PACKAGE)  # as in a checkout
     monkeypatch.chdir(tmp_path)
     found = list(blocks(page))
     if any(block.needs == "endpoint" for block in found):
