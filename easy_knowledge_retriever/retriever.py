@@ -475,7 +475,7 @@ class EasyKnowledgeRetriever:
         kb, key = self._opened(), entity_key(entity_name)
         entity = (await kb.graph.entities([key])).get(key)
         if entity is None:
-            raise NotFound(f"there is no entity named {entity_name!r}", hint="'ekr graph show' lists names that begin alike")
+            raise NotFound(f"there is no entity named {entity_name!r}", hint="get_graph_labels() lists the names")
         data = entity_data(entity)
         if include_vector_data:
             data["vector"] = (await kb.entity_vectors.vectors([key])).get(key)

@@ -102,9 +102,9 @@ class Run:
             await self._record(DocStatus.FAILED, message, error)
             code = error.code if isinstance(error, EKRError) else "error"
             self.observer(DocumentFailed(self.name, self.stage_name, code, message))
-            hint = error.hint if isinstance(error, EKRError) else ""
+            cause, hint = (error.message, error.hint) if isinstance(error, EKRError) else (str(error), "")
             raise IngestionError(
-                f"{self.name!r} was not ingested: {self.stage_name} failed: {error}",
+                f"{self.name!r} was not ingested: {self.stage_name} failed: {cause}",
                 document=self.name,
                 stage=self.stage_name,
                 hint=hint,
