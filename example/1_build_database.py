@@ -8,6 +8,7 @@ from pathlib import Path
 
 from choices import WORKING_DIR, retriever
 from easy_knowledge_retriever.cli.demo import demo_documents
+from easy_knowledge_retriever.cli.output import counted
 
 
 async def main(files: list[Path]) -> None:
@@ -18,8 +19,8 @@ async def main(files: list[Path]) -> None:
             if report.unchanged:
                 print(f"{report.name}: there already, nothing to do")
                 continue
-            print(f"{report.name}: {report.pages} pages, {report.chunks} chunks")
-            print(f"    {report.entities} entities, {report.relations} relations")
+            print(f"{report.name}: {counted(report.pages, 'page')}, {counted(report.chunks, 'chunk')}")
+            print(f"    {counted(report.entities, 'entity', 'entities')}, {counted(report.relations, 'relation')}")
             for stage, seconds in report.timings.items():
                 print(f"    {stage:12} {seconds:6.2f} s")
     print(f"The knowledge base is in {WORKING_DIR}.")

@@ -9,19 +9,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import re
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from easy_knowledge_retriever import EasyKnowledgeRetriever, EKRError, ParseError, QueryParam, QueryResult
 from easy_knowledge_retriever.cli.demo import DemoQuestion, demo_documents, demo_questions
+from easy_knowledge_retriever.cli.files import Skipped, find_files
+from easy_knowledge_retriever.cli.output import counted
 from easy_knowledge_retriever.parsing import Source, can_parse, parser_for
 from easy_knowledge_retriever.types import DocStatus
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTIONS_FROM_HEADINGS = 6
+LONGEST_HEADING = 80
 ABOUT_THE_PROJECT = (
     DemoQuestion("Which exit code of the command means that another process is writing?", "docs/reference/cli.md", None),
     DemoQuestion("Why does the graph keep extractions and derive entities from them?", "docs/concepts/graph.md", None),
@@ -37,6 +41,7 @@ class Corpus:
     questions: tuple[DemoQuestion, ...]
     checked: bool
     """Whether the right pages are known."""
+    skipped: tuple[Skipped, ...] = ()
 
 
 def own_documents() -> Corpus:
@@ -51,17 +56,10 @@ def own_documents() -> Corpus:
     )
 
 
-def documents_of(paths: Iterable[Path], asked: tuple[str, ...]) -> Corpus:
-    """Every file below these paths that can be read."""
-    files = []
-    for path in paths:
-        below = sorted(path.rglob("*")) if path.is_dir() else [path]
-        files += [
-            (file, file.name if file == path else file.relative_to(path).as_posix())
-            for file in below
-            if file.is_file() and can_parse(file)
-        ]
-    return Corpus(tuple(files), tuple(DemoQuestion(text, None, None) for text in asked), checked=False)
+def documents_of(paths: Sequence[Path]) -> Corpus:
+    """Every file below these paths that can be read, and those that cannot."""
+    found = find_files(paths, can_parse)
+    return Corpus(found.files, questions=(), checked=False, skipped=found.skipped)
 
 
 async def build(rag: EasyKnowledgeRetriever, corpus: Corpus) -> None:
@@ -69,28 +67,44 @@ async def build(rag: EasyKnowledgeRetriever, corpus: Corpus) -> None:
     for number, (path, name) in enumerate(corpus.files, start=1):
         report = await rag.ingest(path, name=name, raise_on_error=False)
         if report.status is not DocStatus.PROCESSED:
-            outcome = f"not read: {report.error}"
+            outcome = report.error
         elif report.unchanged:
-            outcome = "unchanged"
+            outcome = f"{name}: unchanged"
         else:
-            outcome = f"{report.pages} pages, {report.chunks} chunks" if report.pages else f"{report.chunks} chunks"
-        print(f"  {number}/{len(corpus.files)} {name}: {outcome}", flush=True)
+            pages = f"{counted(report.pages, 'page')}, " if report.pages else ""
+            outcome = f"{name}: {pages}{counted(report.chunks, 'chunk')}"
+        print(f"  {number}/{len(corpus.files)} {outcome}", flush=True)
 
 
 def questions_from_headings(files: Iterable[tuple[Path, str]]) -> tuple[DemoQuestion, ...]:
     """Questions about headings of the documents, spread over them."""
-    headings: dict[str, None] = {}
+    headings: dict[str, str] = {}
     for path, name in files:
         try:
             document = parser_for(path).parse(Source(name, path.read_bytes()))
         except ParseError:
             continue  # it was named when it was read
         lines = (document.text[block.start : block.end] for block in document.blocks if block.kind == "heading")
-        headings.update((heading, None) for line in lines if (heading := line.strip("#*. \n0123456789")))
+        for heading in filter(None, map(subject, lines)):
+            headings.setdefault(heading.casefold(), heading)
         if len(headings) > 10 * QUESTIONS_FROM_HEADINGS:
             break
-    chosen = list(headings)[:: max(1, len(headings) // QUESTIONS_FROM_HEADINGS)][:QUESTIONS_FROM_HEADINGS]
+    chosen = list(headings.values())[:: max(1, len(headings) // QUESTIONS_FROM_HEADINGS)][:QUESTIONS_FROM_HEADINGS]
     return tuple(DemoQuestion(f"What is said about “{heading}”?", None, None) for heading in chosen)
+
+
+def subject(heading: str) -> str:
+    """What a heading is about, without its marks and its number; empty if it is no heading to ask about.
+
+    What a parser takes for a heading may be a row of a table, a page number or a whole sentence in bold.
+    """
+    if "|" in heading or re.search(r"\S(?:\t| {3,})\S", heading):
+        return ""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(heading.split()))
+    text = re.sub(r"^(?:\d+\.)*\d+[.)]?\s+(?=\D)", "", text.strip("#*_` ")).strip("*_`.: ").replace("`", "")
+    letters = sum(character.isalpha() for character in text)
+    worth_asking = letters >= 3 and letters > len(text) / 2 and len(text) <= LONGEST_HEADING
+    return text if worth_asking else ""
 
 
 def show(item: DemoQuestion, result: QueryResult, *, checked: bool) -> bool:
@@ -109,12 +123,17 @@ def show(item: DemoQuestion, result: QueryResult, *, checked: bool) -> bool:
 async def main(arguments: argparse.Namespace) -> int:
     """Builds, asks, and says how long it took."""
     started = time.monotonic()
-    corpus = documents_of(arguments.paths, tuple(arguments.ask)) if arguments.paths else own_documents()
+    corpus = documents_of(arguments.paths) if arguments.paths else own_documents()
+    if arguments.ask:
+        asked = tuple(DemoQuestion(text, None, None) for text in arguments.ask)
+        corpus = replace(corpus, questions=asked, checked=False)
+    for skipped in corpus.skipped:
+        print(f"Skipped {skipped.path}: {skipped.reason}")
     if not corpus.files:
         print("There is no file here that can be read; 'ekr formats' lists what can.", file=sys.stderr)
         return 1
     async with EasyKnowledgeRetriever(working_dir=arguments.working_dir or _folder(arguments.paths)) as rag:
-        print(f"Reading {len(corpus.files)} documents …")
+        print(f"Reading {counted(len(corpus.files), 'document')} …")
         await build(rag, corpus)
         questions = corpus.questions or questions_from_headings(corpus.files)
         right = 0

@@ -13,6 +13,7 @@ from easy_knowledge_retriever.cli.documents import choose
 from easy_knowledge_retriever.cli.metadata import parsed
 from easy_knowledge_retriever.cli.output import Screen
 from easy_knowledge_retriever.cli.verbs import Run, verb
+from easy_knowledge_retriever.errors import NotFound
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.types import Reference, SearchFilter
@@ -48,6 +49,10 @@ async def query(
     Example: ekr query "Who decides whether a night is cancelled?" --mode hybrid_mix
     """
     async with run.base() as rag:
+        if not await rag.get_docs():
+            raise NotFound(
+                f"the knowledge base in {run.working_dir!r} is empty", hint="'ekr ingest PATH' reads documents into it"
+            )
         param = QueryParam(
             mode=mode,
             only_need_context=context_only,

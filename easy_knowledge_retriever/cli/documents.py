@@ -13,8 +13,9 @@ import typer
 
 from easy_knowledge_retriever import aio
 from easy_knowledge_retriever.cli.files import Found, find_files
+from easy_knowledge_retriever.cli.graph import graph_size
 from easy_knowledge_retriever.cli.metadata import parsed
-from easy_knowledge_retriever.cli.output import Screen
+from easy_knowledge_retriever.cli.output import Screen, counted
 from easy_knowledge_retriever.cli.progress import progress
 from easy_knowledge_retriever.cli.verbs import FAILED_DOCUMENTS, USAGE, Run, verb
 from easy_knowledge_retriever.errors import ConfigError, NotFound
@@ -56,6 +57,8 @@ async def ingest(
     found = find_files([Path(path) for path in paths if path != "-"], can_parse, include or (), exclude or ())
     for skipped in found.skipped:
         (run.screen.complain if skipped.named else run.screen.note)(f"skipped {skipped.path}: {skipped.reason}")
+    if not stdin and not found.files and not any(skipped.named for skipped in found.skipped):
+        raise _nothing_in(paths, found)
     about = About(collection, parsed(meta or ()))
     reports: list[IngestReport] = []
     with progress(run.screen, len(found.files) + stdin) as observer:
@@ -66,6 +69,14 @@ async def ingest(
     run.screen.result(_as_data(reports, found), lambda: show_ingest(run.screen, reports))
     failed = any(report.status is not DocStatus.PROCESSED for report in reports) or any(s.named for s in found.skipped)
     return FAILED_DOCUMENTS if failed else 0
+
+
+def _nothing_in(paths: Sequence[str], found: Found) -> NotFound:
+    seen = f"; {counted(len(found.skipped), 'file')} of other formats" if found.skipped else ""
+    return NotFound(
+        f"there is nothing to ingest in {', '.join(map(repr, paths))}{seen}",
+        hint="'ekr formats' lists what can be read; --include, --exclude and hidden names leave files out",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +132,13 @@ def show_ingest(screen: Screen, reports: Sequence[IngestReport]) -> None:
         for warning in report.warnings:
             screen.note(f"{report.name}: {warning}")
         if report.status is not DocStatus.PROCESSED:
-            screen.complain(f"{report.name} was not ingested: {report.error}")
+            screen.complain(report.error)
     done = [report for report in reports if report.status is DocStatus.PROCESSED]
     unchanged = sum(report.unchanged for report in done)
     chunks = sum(report.chunks for report in done)
     screen.say(
-        f"{len(done)} of {len(reports)} documents are in the knowledge base ({unchanged} unchanged), {chunks} chunks",
+        f"{len(done)} of {counted(len(reports), 'document')} in the knowledge base ({unchanged} unchanged), "
+        f"{counted(chunks, 'chunk')}",
         style="bold",
     )
 
@@ -165,7 +177,7 @@ async def remove(
         chosen = choose(await rag.get_docs(), documents)
         _refuse_ambiguous(chosen, documents)
         if not run.confirm(f"Delete {', '.join(record.name for record in chosen)}?"):
-            run.screen.complain("nothing was deleted", hint="answer yes, or give --yes")
+            run.screen.failed("not_confirmed", "nothing was deleted", hint="answer yes, or give --yes")
             return USAGE
         results = [await rag.adelete_by_doc_id(record.id) for record in chosen]
 
@@ -229,7 +241,7 @@ async def status(run: Run) -> None:
                 ("size", f"{size / 1e6:.1f} MB"),
                 ("documents", standing),
                 ("chunks", data["chunks"]),
-                ("graph", f"{graph.entities} entities, {graph.relations} relations, {graph.mentions} mentions"),
+                ("graph", graph_size(graph)),
             ],
         )
 

@@ -28,7 +28,7 @@ class Found:
     """Files to ingest, each once, in order, and those that are not."""
 
     files: tuple[tuple[Path, str], ...]
-    """Path, and the name the document gets: its path under the folder that was named."""
+    """Path, and the name the document gets: its path under the folder that holds all that was named."""
     skipped: tuple[Skipped, ...]
 
 
@@ -36,6 +36,9 @@ def find_files(
     paths: Sequence[Path], reads: Callable[[Path], bool], include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> Found:
     """The files that ``paths`` stand for. Folders are searched to any depth; hidden files and links to folders are left out.
+
+    A document is named by its path below the deepest folder that holds everything in ``paths``: one file has its own name, a
+    file of one folder its path there, and files of two folders never share a name.
 
     Args:
         paths: Files and folders.
@@ -51,26 +54,38 @@ def find_files(
     for path in paths:
         if not path.exists():
             raise NotFound(f"there is no file or folder {str(path)!r}", hint="nothing was ingested")
-        for file, name in _under(path):
-            if file != path and not _wanted(name, include, exclude):
+    above = _common_folder(paths)
+    for path in paths:
+        for file in _under(path):
+            if file != path and not _wanted(file.relative_to(path).as_posix(), include, exclude):
                 continue
             if not reads(file):
                 skipped.append(Skipped(file, f"no parser for {file.suffix or 'a name without suffix'}", named=file == path))
                 continue
-            files.setdefault(file.resolve(), name)
+            files.setdefault(file.resolve(), _absolute(file).relative_to(above).as_posix())
     return Found(tuple(files.items()), tuple(skipped))
 
 
-def _under(path: Path) -> Iterator[tuple[Path, str]]:
+def _common_folder(paths: Sequence[Path]) -> Path:
+    folders = [_absolute(path if path.is_dir() else path.parent) for path in paths]
+    return Path(os.path.commonpath(folders)) if folders else Path()
+
+
+def _absolute(path: Path) -> Path:
+    """Without dots, but with its links: a link is called what the user called it."""
+    return Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow the links
+
+
+def _under(path: Path) -> Iterator[Path]:
     if not path.is_dir():
-        yield path, path.name
+        yield path
         return
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
             if not name.startswith(".") and file.is_file():
-                yield file, file.relative_to(path).as_posix()
+                yield file
 
 
 def _wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:

@@ -9,13 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from easy_knowledge_retriever.cli.output import counted
 from easy_knowledge_retriever.cli.verbs import Run, verb
 from easy_knowledge_retriever.errors import NotFound
+from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 
-__all__ = ["register"]
+__all__ = ["graph_size", "register"]
 
 _TOP = 10
+_NEAR = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -39,11 +42,17 @@ async def stats(run: Run) -> None:
     data = {"entities": counts.entities, "relations": counts.relations, "mentions": counts.mentions, "hubs": hubs}
 
     def shown() -> None:
-        run.screen.say(f"{counts.entities} entities, {counts.relations} relations, {counts.mentions} mentions", style="bold")
+        run.screen.say(graph_size(counts), style="bold")
         rows = [(hub.name, hub.type, hub.relations) for hub in hubs]
         run.screen.table(("entity", "type", "relations"), rows, right=("relations",))
 
     run.screen.result(data, shown)
+
+
+def graph_size(counts: GraphCounts) -> str:
+    """How much a graph holds, for people."""
+    entities, relations = counted(counts.entities, "entity", "entities"), counted(counts.relations, "relation")
+    return f"{entities}, {relations}, {counted(counts.mentions, 'mention')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +77,34 @@ def _at(name: str, edges: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 async def show(run: Run, entity: Annotated[str, typer.Argument(help="Name of the entity.")]) -> None:
     """Shows an entity, where it is mentioned, and its relations.
 
-    Example: ekr graph show "Duty officer"
+    Example: ekr graph show "Tomas Lindqvist"
     """
     async with run.base() as rag:
         try:
             info = await rag.get_entity_info(entity)
         except NotFound as failure:
-            near = difflib.get_close_matches(entity, await rag.get_graph_labels(), n=5, cutoff=0.5)
-            raise NotFound(failure.message, hint=f"did you mean: {', '.join(near)}" if near else "") from failure
+            near = _near(entity, await rag.get_graph_labels())
+            hint = f"did you mean: {', '.join(near)}" if near else "'ekr graph stats' lists the best connected entities"
+            raise NotFound(failure.message, hint=hint) from failure
         around = await rag.get_knowledge_graph(entity, max_depth=1)
     edges = _at(info["entity_name"], around.edges)
 
     def shown() -> None:
         run.screen.say(f"{info['entity_name']} ({info['entity_type']})", style="bold")
-        run.screen.say(str(info["description"]))
-        run.screen.say(f"mentioned in {info['file_path']}", style="dim")
+        if info["description"]:
+            run.screen.say(str(info["description"]))
+        run.screen.say(f"mentioned in {', '.join(info['file_path'])}", style="dim")
         rows = [(edge["src_id"], edge["tgt_id"], edge["keywords"], edge["weight"]) for edge in edges]
         run.screen.table(("from", "to", "keywords", "weight"), rows, right=("weight",))
 
     run.screen.result({"entity": info, "relations": edges}, shown)
+
+
+def _near(wanted: str, labels: Sequence[str]) -> list[str]:
+    """Labels that share a word with a name, most words first, then those spelt alike."""
+    words = set(wanted.casefold().split())
+    shared = {label: len(words & set(label.casefold().split())) for label in labels}
+    sharing = sorted((label for label in labels if shared[label]), key=lambda label: -shared[label])
+    folded = {label.casefold(): label for label in labels}
+    alike = [folded[close] for close in difflib.get_close_matches(wanted.casefold(), folded, n=_NEAR, cutoff=0.5)]
+    return list(dict.fromkeys([*sharing, *alike]))[:_NEAR]

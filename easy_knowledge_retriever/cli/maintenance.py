@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from easy_knowledge_retriever.cli.output import plain
+from easy_knowledge_retriever.cli.output import counted, plain
 from easy_knowledge_retriever.cli.services import embedding_model, language_model, reranker
 from easy_knowledge_retriever.cli.verbs import INTEGRITY_FINDING, Run, verb
 from easy_knowledge_retriever.errors import EKRError
@@ -48,8 +48,14 @@ async def verify(
     def show() -> None:
         for finding in report.findings:
             run.screen.say(f"{finding.check} {finding.key}: {finding.message}", style="red")
-        seen = f"{report.documents} documents, {report.chunks} chunks, {report.entities} entities, {report.relations} relations"
-        run.screen.say(f"{len(report.findings) or 'no'} findings in {seen}", style="bold")
+        seen = (
+            counted(report.documents, "document"),
+            counted(report.chunks, "chunk"),
+            counted(report.entities, "entity", "entities"),
+            counted(report.relations, "relation"),
+        )
+        findings = counted(len(report.findings), "finding") if report.findings else "no findings"
+        run.screen.say(f"{findings} in {', '.join(seen)}", style="bold")
 
     run.screen.result({"clean": report.clean, **plain(report)}, show)
     return 0 if report.clean else INTEGRITY_FINDING
@@ -156,7 +162,7 @@ async def _store(run: Run) -> str:
         return "none yet"
     async with run.base() as rag:
         counts = await rag.get_processing_status()
-        return f"opens; {sum(counts.values())} documents"
+        return f"opens; {counted(sum(counts.values()), 'document')}"
 
 
 async def formats(run: Run) -> None:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from easy_knowledge_retriever.errors import EKRError
 
-__all__ = ["SCHEMA_VERSION", "Screen", "plain", "printable"]
+__all__ = ["SCHEMA_VERSION", "Screen", "counted", "plain", "printable"]
 
 SCHEMA_VERSION = 1
 """Of every JSON document. A field may be added within a version; a removed or changed one raises it."""
@@ -29,6 +29,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def printable(text: str) -> str:
     """The text without control characters: a document must not be able to steer the terminal it is shown on."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things: ``1 page``, ``2 pages``; ``many`` where an s is not enough."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def plain(value: object) -> Any:  # what JSON can hold
@@ -108,14 +113,20 @@ class Screen:
             show()
 
     def error(self, failure: EKRError) -> None:
-        """The failure with its hint, on standard error; in JSON also as the document, so that a program always gets one."""
+        """The failure with its hint."""
+        self.failed(getattr(failure, "reason", failure.code), failure.message, failure.hint)
+
+    def failed(self, code: str, message: str, hint: str = "") -> None:
+        """Why the verb failed: on standard error, or in JSON as the document, so that a program always gets one."""
         if self.as_json:
-            reason = getattr(failure, "reason", failure.code)
-            self._document({"ok": False, "error": {"code": reason, "message": failure.message, "hint": failure.hint}})
-        self.complain(failure.message, failure.hint)
+            self._document({"ok": False, "error": {"code": code, "message": message, "hint": hint}})
+        else:
+            self.complain(message, hint)
 
     def complain(self, message: str, hint: str = "") -> None:
-        """A failure, on standard error."""
+        """A failure of a part, on standard error; nothing in JSON, where the result says it."""
+        if self.as_json:
+            return
         self.err.print(Text("error: ", style="bold red").append(printable(message), style="not bold default"), soft_wrap=True)
         if hint:
             self.err.print(Text("hint: ", style="bold").append(printable(hint), style="not bold"), soft_wrap=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from easy_knowledge_retriever.cli.output import Screen, printable
+from easy_knowledge_retriever.cli.output import Screen, counted, printable
 from easy_knowledge_retriever.events import (
     DocumentFailed,
     DocumentFinished,
@@ -74,7 +74,8 @@ def _outcome(event: DocumentFinished | DocumentFailed) -> str:
         return f"failed at {event.stage}"
     if event.unchanged:
         return "unchanged"
-    return f"{event.chunks} chunks, {event.entities} entities, {event.relations} relations in {event.seconds:.1f} s"
+    entities, relations = counted(event.entities, "entity", "entities"), counted(event.relations, "relation")
+    return f"{counted(event.chunks, 'chunk')}, {entities}, {relations} in {event.seconds:.1f} s"
 
 
 def _label(text: str) -> str:

@@ -58,10 +58,13 @@ class Run:
         return retriever(self.working_dir, self.models, observer)
 
     def confirm(self, question: str) -> bool:
-        """Whether the user agrees. Without a terminal only ``--yes`` does."""
+        """Whether the user agrees, with ``--yes`` or on standard input; no answer is a no."""
         if self.assume_yes:
             return True
-        return sys.stdin.isatty() and typer.confirm(question, err=True)
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort:
+            return False
 
 
 _Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -157,7 +160,7 @@ def _ended(run: Run, function: Callable[..., Any], values: dict[str, Any]) -> in
         run.screen.error(failure)
         return failure.exit_code
     except KeyboardInterrupt:
-        run.screen.complain("interrupted", hint="what was committed is kept; run the command again to go on")
+        run.screen.failed("interrupted", "interrupted", hint="what was committed is kept; run the command again to go on")
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends

@@ -51,3 +51,14 @@ def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
 def test_a_path_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         find_files([folder, folder / "nowhere"], _reads)
+
+
+def test_files_of_two_folders_never_share_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/n.md", "b/n.md", "b/deep/n.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path / "a")
+    assert [name for _, name in find_files([Path("n.md"), Path("../b/n.md")], _reads).files] == ["a/n.md", "b/n.md"]
+    assert [name for _, name in find_files([Path(), Path("../b")], _reads).files] == ["a/n.md", "b/n.md", "b/deep/n.md"]
+    assert [name for _, name in find_files([Path("../b"), Path("../b/n.md")], _reads).files] == ["n.md", "deep/n.md"]
+    assert [name for _, name in find_files([Path("../b/n.md")], _reads).files] == ["n.md"]

@@ -72,7 +72,7 @@ def test_lines_stand_in_for_bars(capsys: pytest.CaptureFixture[str]) -> None:
         for event in _events():
             observer(event)  # type: ignore[arg-type]
     assert capsys.readouterr().err.splitlines() == [
-        "1/3 a[b].md: 3 chunks, 2 entities, 1 relations in 0.5 s",
+        "1/3 a[b].md: 3 chunks, 2 entities, 1 relation in 0.5 s",
         "2/3 c.md: failed at parse",
         "3/3 d.md: unchanged",
     ]

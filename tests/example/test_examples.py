@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -72,6 +73,25 @@ def test_the_main_job_reads_a_folder_of_the_user(tmp_path: Path, asked: tuple[st
     (folder / "house.md").write_text(f"# House\n\n{text}\n")
     (folder / "plan.xyz").write_bytes(b"\0")
     out = _run("ask_documents.py", str(folder), *asked, "--working-dir", str(tmp_path / "base"))
-    assert "Reading 1 documents" in out
+    assert "Reading 1 document " in out
+    assert "plan.xyz: no parser for .xyz" in out
     assert out.count("\nQ: ") == (1 if asked else 6)
     assert "house.md" in out
+
+
+@pytest.mark.parametrize(
+    ("heading", "subject"),
+    [
+        ("## 4.2 Nitrogen annex", "Nitrogen annex"),
+        ("**1940s–1950s**", ""),
+        ("The 1940s–1950s", ""),
+        ("History of the 1950s", "History of the 1950s"),
+        ("# [Modes](modes.md) and `words`", "Modes and words"),
+        ("| a | row |", ""),
+        ("Year    Tram    Fare", ""),
+        ("12", ""),
+    ],
+)
+def test_what_a_heading_is_about(heading: str, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    assert importlib.import_module("ask_documents").subject(heading) == subject
