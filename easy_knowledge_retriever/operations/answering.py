@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["REFUSAL_THRESHOLD", "ExtractiveAnswerer", "SentenceScore", "refusal"]
 
-REFUSAL_THRESHOLD = 0.40
+REFUSAL_THRESHOLD = 0.44
 """Least score of the best sentence that is an answer. Calibrated by ``evaluation/calibration.py``."""
+SIMILARITY_SHARE = 0.7
+"""What the cosine counts in a score; the overlap of terms counts the rest."""
+WITHOUT_NUMBER = 0.8
+"""Factor of a sentence without a number where the question asks for one."""
 EMBEDDED_SENTENCES = 24
 """Sentences embedded for one question, chosen by term overlap and the rank of their passage: this bounds the time."""
 LONGEST_ANSWER = 4
@@ -40,6 +44,19 @@ _PROBES = (
     "She painted the garden fence green last summer.",
 )
 """Sentences about nothing anyone asks: what a model's cosine is worth is measured against its cosine to these."""
+
+_ASKS_NUMBER = re.compile(
+    r"\b(?:how (?:many|much|long|old|far|high|often)|percentage|(?:what|which) (?:year|date|number|amount|age)|deadline|fees?|"
+    r"fines?|price|cost|combien|pourcentage|quel(?:le)? (?:date|année|montant|nombre|âge|délai)|délai|amende|tarif|"
+    r"wie ?viele?|cuánt[oa]s?|quant[io]|hoeveel)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|hundred|thousand|million|"
+    r"deux|trois|quatre|cinq|six|sept|huit|neuf|dix|douze|cent|mille)\b",
+    re.IGNORECASE,
+)
+_LIST_NUMBER = re.compile(r"^\W*\d+[.)]\s")
 
 _REFUSALS = {
     "en": "The documents do not cover this question.",
@@ -70,7 +87,7 @@ def _language(question: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SentenceScore:
-    """How well a sentence answers: a share of the question's terms and a cosine, both between 0 and 1."""
+    """How well a sentence answers: a share of the question's terms and a cosine, both between 0 and 1, and a factor."""
 
     passage: Passage
     start: int
@@ -78,6 +95,8 @@ class SentenceScore:
     """Span in the passage's text."""
     overlap: float
     similarity: float = 0.0
+    factor: float = 1.0
+    """Less than 1 where the sentence lacks what kind of thing is asked for."""
 
     @property
     def text(self) -> str:
@@ -86,8 +105,8 @@ class SentenceScore:
 
     @property
     def score(self) -> float:
-        """Both, equally weighted."""
-        return (self.overlap + self.similarity) / 2
+        """Both, weighted, times the factor."""
+        return self.factor * (SIMILARITY_SHARE * self.similarity + (1 - SIMILARITY_SHARE) * self.overlap)
 
 
 class ExtractiveAnswerer(Answerer):
@@ -157,10 +176,7 @@ class ExtractiveAnswerer(Answerer):
         rows = vectors[1 : 1 + len(candidates)]
         floor = float((self._probes @ vectors[0]).mean())
         similar = (rows @ vectors[0] - floor) / max(1 - floor, 1e-6)
-        scored = [
-            SentenceScore(c.passage, c.start, c.end, c.overlap, float(np.clip(value, 0, 1)))
-            for c, value in zip(candidates, similar, strict=True)
-        ]
+        scored = [replace(c, similarity=float(np.clip(value, 0, 1))) for c, value in zip(candidates, similar, strict=True)]
         by_place = {(c.passage.number, c.start): row for c, row in zip(candidates, rows, strict=True)}
         order = sorted(scored, key=lambda s: (-round(s.score, 6), s.passage.number, s.start))
         return order, by_place
@@ -170,13 +186,16 @@ def _candidates(question: str, passages: Sequence[Passage]) -> list[SentenceScor
     """The sentences worth embedding: those that share terms with the question, and the first ones of the first passages."""
     terms = analyze_question(question)
     idf = idf_of(analyze(passage.chunk.indexed_text) for passage in passages)
+    asks_number = _ASKS_NUMBER.search(question) is not None
     found: list[SentenceScore] = []
     for passage in passages:
         heading = analyze(passage.chunk.heading)
         for start, end in sentences(passage.chunk.text):
             text = passage.chunk.text[start:end]
             if len(text.split()) >= 3 and text.strip("#* ") not in passage.chunk.headings:
-                found.append(SentenceScore(passage, start, end, coverage(terms, (*analyze(text), *heading), idf)))
+                overlap = coverage(terms, (*analyze(text), *heading), idf)
+                lacking = asks_number and not _NUMBER.search(_LIST_NUMBER.sub("", text))
+                found.append(SentenceScore(passage, start, end, overlap, factor=WITHOUT_NUMBER if lacking else 1.0))
     ranked = sorted(found, key=lambda s: (-s.overlap / (1 + 0.05 * s.passage.number), s.passage.number, s.start))
     return ranked[:EMBEDDED_SENTENCES]
 

@@ -93,3 +93,9 @@ def test_the_prompt_is_the_context() -> None:
     (message,) = ExtractiveAnswerer(FakeEmbeddingService()).prompt(request("When?", RIVER))
     assert "the context" in message.content
     assert "When?" in message.content
+
+
+async def test_a_question_for_a_number_prefers_a_sentence_that_has_one() -> None:
+    text = "The Verdel river floods on some days. The Verdel river floods for 12 days each."
+    answer = await ExtractiveAnswerer(FakeEmbeddingService()).answer(request("How many days does the Verdel river flood?", text))
+    assert answer.citations[0].quote == "The Verdel river floods for 12 days each."
