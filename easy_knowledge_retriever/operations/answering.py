@@ -56,6 +56,8 @@ _NUMBER = re.compile(
     r"deux|trois|quatre|cinq|six|sept|huit|neuf|dix|douze|cent|mille)\b",
     re.IGNORECASE,
 )
+_CODE = re.compile(r"^(```|~~~)[^\n]*\n.*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+"""A fenced block: code is no sentence."""
 _LIST_NUMBER = re.compile(r"^\W*\d+[.)]\s")
 
 _REFUSALS = {
@@ -190,14 +192,19 @@ def _candidates(question: str, passages: Sequence[Passage]) -> list[SentenceScor
     found: list[SentenceScore] = []
     for passage in passages:
         heading = analyze(passage.chunk.heading)
+        code = [block.span() for block in _CODE.finditer(passage.chunk.text)]
         for start, end in sentences(passage.chunk.text):
             text = passage.chunk.text[start:end]
-            if len(text.split()) >= 3 and text.strip("#* ") not in passage.chunk.headings:
+            if len(text.split()) >= 3 and text.strip("#* ") not in passage.chunk.headings and not _meets(code, start, end):
                 overlap = coverage(terms, (*analyze(text), *heading), idf)
                 lacking = asks_number and not _NUMBER.search(_LIST_NUMBER.sub("", text))
                 found.append(SentenceScore(passage, start, end, overlap, factor=WITHOUT_NUMBER if lacking else 1.0))
     ranked = sorted(found, key=lambda s: (-s.overlap / (1 + 0.05 * s.passage.number), s.passage.number, s.start))
     return ranked[:EMBEDDED_SENTENCES]
+
+
+def _meets(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    return any(first < end and start < last for first, last in spans)
 
 
 def _with_heading(sentence: SentenceScore) -> str:

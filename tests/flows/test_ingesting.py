@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -195,7 +196,7 @@ async def test_an_unchanged_document_is_found_by_the_track_of_its_last_ingest() 
 
 
 @pytest.mark.parametrize("changed", [{"name": "a\0b"}, {"id": "a\0b"}])
-async def test_a_name_or_id_with_nul_is_refused_and_leaves_nothing(changed: dict[str, str]) -> None:
+async def test_a_name_or_id_with_nul_is_refused_and_leaves_nothing(changed: dict[str, Any]) -> None:
     kb = await empty_base()
     with pytest.raises(IngestionError, match="cannot be the name"):
         await ingestion(kb).ingest_document(replace(document("verdel", TEXTS["verdel"]), **changed))

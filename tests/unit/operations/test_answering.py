@@ -99,3 +99,10 @@ async def test_a_question_for_a_number_prefers_a_sentence_that_has_one() -> None
     text = "The Verdel river floods on some days. The Verdel river floods for 12 days each."
     answer = await ExtractiveAnswerer(FakeEmbeddingService()).answer(request("How many days does the Verdel river flood?", text))
     assert answer.citations[0].quote == "The Verdel river floods for 12 days each."
+
+
+async def test_code_is_no_answer() -> None:
+    text = 'When does the Verdel flood?\n\n```python\nask("when does the Verdel flood in April")\n```\n\nThe Verdel floods every April.'
+    answer = await ExtractiveAnswerer(FakeEmbeddingService()).answer(request("When does the Verdel flood in April?", text))
+    assert "The Verdel floods every April." in answer.text
+    assert "ask(" not in answer.text
