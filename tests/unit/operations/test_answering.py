@@ -102,7 +102,7 @@ async def test_a_question_for_a_number_prefers_a_sentence_that_has_one() -> None
 
 
 async def test_code_is_no_answer() -> None:
-    text = 'When does the Verdel flood?\n\n```python\nask("when does the Verdel flood in April")\n```\n\nThe Verdel floods every April.'
-    answer = await ExtractiveAnswerer(FakeEmbeddingService()).answer(request("When does the Verdel flood in April?", text))
-    assert "The Verdel floods every April." in answer.text
-    assert "ask(" not in answer.text
+    code = '```python\nask("in which month does the Verdel flood")\n```'
+    text = f"{code}\n\nThe month in which the Verdel does flood is April."
+    answer = await ExtractiveAnswerer(FakeEmbeddingService()).answer(request("In which month does the Verdel flood?", text))
+    assert answer.text == "The month in which the Verdel does flood is April. [1]"
