@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
 from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
-from easy_knowledge_retriever.text.analyzer import analyze_question
+from easy_knowledge_retriever.text.analyzer import analyze
+from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import (
     AnalyzedQuery,
     Entity,
@@ -94,9 +95,8 @@ class IndexSearches:
         keys = [relation_key(hit.id) for hit in await self._near_relations(query)]
         found = await self.kb.graph.relations(keys)
         at_names = await self.kb.graph.relations_of(query.names, self.filter)
-        speaking = _speaking(
-            [relation for name in query.names for relation in at_names.get(name, ())[:AT_NAME]], query.high_keywords
-        )
+        near = [relation for name in query.names for relation in at_names.get(name, ())[:AT_NAME]]
+        speaking = _speaking(near, query)
         relations = {relation.key: relation for relation in (*speaking, *(found[key] for key in keys if key in found))}
         best = list(relations.values())[: self.top_k]
         ends = list(dict.fromkeys(end for relation in best for end in relation.key))[: self.top_k]
@@ -167,12 +167,17 @@ class IndexSearches:
 _ALL = Limits(chunk_ids=sys.maxsize, file_paths=sys.maxsize, keep_first=True, more="")
 
 
-def _speaking(relations: Sequence[Relation], keywords: Sequence[str]) -> list[Relation]:
-    """The relations whose keywords or description share terms with these keywords, most terms first, then in order."""
-    wanted = set(analyze_question(" ".join(keywords)))
-    shared = [len(wanted.intersection(analyze_question(relation.indexed_text))) for relation in relations]
+def _speaking(relations: Sequence[Relation], query: AnalyzedQuery) -> list[Relation]:
+    """The relations whose keywords or description share terms with the themes, most terms first, then in order."""
+    language = guess_language(query.question)
+    wanted = set(analyze(" ".join(query.high_keywords), language))
+    shared = [len(wanted.intersection(analyze(_said(relation), language))) for relation in relations]
     ranked = sorted(zip(shared, relations, strict=True), key=lambda pair: -pair[0])
     return [relation for count, relation in ranked if count]
+
+
+def _said(relation: Relation) -> str:
+    return " ".join((*(word for word, _ in relation.keywords), relation.description))
 
 
 def _by_weight(sources: Sequence[Sequence[str]], each: int) -> tuple[Hit, ...]:
