@@ -214,10 +214,16 @@ class SqliteStore(Store):
             self._end(session)
 
     async def _finish(self, session: SqliteSession) -> None:
+        """Ends a session in any case: a cancellation is raised when that is over, and never keeps it from beginning."""
         if self._threads is None:  # closed meanwhile, and its threads with it
             self._end(session)
         elif session.active:
-            await self.hop(partial(self._end, session))
+            job = self._threads.submit(self._end, session)
+            try:
+                await asyncio.shield(asyncio.wrap_future(job))
+            except asyncio.CancelledError:
+                await _settled(job)
+                raise
 
     def _commit(self, session: SqliteSession) -> None:
         session.commit()
