@@ -88,7 +88,7 @@ class EasyKnowledgeRetriever:
         related_chunk_number: Chunks pulled per entity or relation.
         kg_chunk_pick_method: ``VECTOR`` or ``WEIGHT``: how these are chosen.
         entity_extract_max_gleaning: Extra extraction rounds a chunk.
-        force_llm_summary_on_merge: Descriptions of one entity or relation that call for a summary.
+        force_llm_summary_on_merge: No effect yet: descriptions are joined, no model summarises them.
         chunk_token_size: Tokens of a chunk.
         chunk_overlap_token_size: Tokens two chunks share.
         tokenizer: Counts tokens; by default that of ``tiktoken_model_name``, which works offline.
