@@ -64,6 +64,15 @@ class LLMExtractor(Extractor):
         written_in = "the language of the passage" if language == "auto" else language
         self._system = prompts.extraction_system.render(entity_types=", ".join(entity_types), language=written_in)
 
+    def request(self, chunk: Chunk) -> tuple[Message, ...]:
+        """The messages of the first round for a chunk: what an estimate counts before anything is sent."""
+        return self._first_round(chunk.text, chunk)
+
+    def _first_round(self, text: str, chunk: Chunk) -> tuple[Message, ...]:
+        heading = " / ".join(chunk.headings)
+        passage = self._prompts.extraction_passage.render(heading=heading, tag=digest(text)[:8], text=text)
+        return Message("system", self._system), Message("user", passage.strip())
+
     async def extract(self, document: Document, chunks: Sequence[Chunk], progress: Progress) -> ExtractionOutcome:
         """What the model finds in these chunks.
 
@@ -98,20 +107,18 @@ class LLMExtractor(Extractor):
 
     async def _read(self, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
         """What is in a chunk; one that is too long for the model is read in two halves."""
-        heading = " / ".join(chunk.headings)
         try:
-            return await self._rounds_of(chunk.text, heading)
+            return await self._rounds_of(chunk.text, chunk)
         except ContextTooLong:
             middle = _middle(chunk.text)
             if not middle:
                 raise
-        first, spent = await self._rounds_of(chunk.text[:middle], heading)
-        second, more = await self._rounds_of(chunk.text[middle:], heading)
+        first, spent = await self._rounds_of(chunk.text[:middle], chunk)
+        second, more = await self._rounds_of(chunk.text[middle:], chunk)
         return _joined(first, second), spent + more
 
-    async def _rounds_of(self, text: str, heading: str) -> tuple[ParsedExtraction, Usage]:
-        passage = self._prompts.extraction_passage.render(heading=heading, tag=digest(text)[:8], text=text)
-        messages = [Message("system", self._system), Message("user", passage.strip())]
+    async def _rounds_of(self, text: str, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
+        messages = [*self._first_round(text, chunk)]
         reply, parsed, usage = await self._ask(messages)
         for _ in range(self._rounds):
             messages += [Message("assistant", reply), Message("user", self._prompts.extraction_gleaning.render())]

@@ -70,6 +70,14 @@ async def test_the_constant_part_comes_first() -> None:
     assert TEXT in model.requests[0][1].content
 
 
+async def test_what_will_be_sent_can_be_seen_before() -> None:
+    model = FakeLLMService(lambda messages: "END")
+    document, chunks = document_of(TEXT, "Another text.")
+    extractor = LLMExtractor(model, max_gleaning=0)
+    await extractor.extract(document, chunks, silent)
+    assert model.requests == [extractor.request(chunk) for chunk in chunks]
+
+
 @pytest.mark.parametrize(("rounds", "calls"), [(0, 1), (1, 2), (3, 4)])
 async def test_gleaning_has_as_many_rounds_as_set(rounds: int, calls: int) -> None:
     count = 0
