@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from easy_knowledge_retriever.types import Citation, Metadata, Reference, SearchFilter, Usage
+from easy_knowledge_retriever.types import Citation, Claim, Metadata, Reference, SearchFilter, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,8 @@ class QueryResult:
     chunks: tuple[Mapping[str, Any], ...] = ()
     references: tuple[Reference, ...] = ()
     citations: tuple[Citation, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    """What the answer asserts, sentence by sentence, each with its citations and whether they carry it."""
     metadata: Metadata | Mapping[str, Any] = field(default_factory=dict)
     status: Literal["success", "failure"] = "success"
     message: str = ""

@@ -18,6 +18,7 @@ __all__ = [
     "Candidates",
     "Chunk",
     "Citation",
+    "Claim",
     "Context",
     "DeletionResult",
     "DocRecord",
@@ -481,6 +482,24 @@ class Citation:
     start: int | None = None
     """Span of the quote in the document's text."""
     end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of an answer that asserts something, cited or not, and whether what it cites carries it."""
+
+    text: str
+    """As it stands in the answer, its citations left out."""
+    start: int
+    """Span in the text of the answer, citations included."""
+    end: int
+    citations: tuple[Citation, ...] = ()
+    supported: bool = False
+    judged_by: Literal["", "lexical", "embedding", "judge"] = ""
+    """What decided: the words, the likeness of embeddings, or the judge; empty if there was nothing to compare with."""
+    reason: str = ""
+    """Why it is not supported: ``uncited``, ``unknown`` (its citations name nothing that was given), ``words``, ``numbers``,
+    ``names``, ``negation``, ``roles`` (who does what to whom), or the judge's words. Empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)

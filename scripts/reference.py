@@ -149,7 +149,13 @@ def _tree(kind: type[errors.EKRError], depth: int) -> Iterator[tuple[type[errors
 def query_page() -> str:
     """The fields of a wish, of an answer and of an ingest report."""
     parts = ["# Queries and results\n", NOTE]
-    for module, name in ((query, "QueryParam"), (query, "QueryResult"), (types, "Reference"), (types, "Citation")):
+    for module, name in (
+        (query, "QueryParam"),
+        (query, "QueryResult"),
+        (types, "Reference"),
+        (types, "Citation"),
+        (types, "Claim"),
+    ):
         parts.append(f"## {name}\n\n{(inspect.getdoc(getattr(module, name)) or '').replace('``', '`')}\n")
         parts.append("| field | default | meaning |\n| --- | --- | --- |")
         parts += [f"| `{field}` | {default} | {meaning} |" for field, default, meaning in _fields(module, name)]

@@ -155,7 +155,7 @@ class ExtractiveAnswerer(Answerer):
         for piece in re.split(r"(?<=\]) ", text):
             yield piece if text.endswith(piece) else f"{piece} "
 
-    def finish(self, request: AnswerRequest, text: str) -> Answer:
+    async def finish(self, request: AnswerRequest, text: str) -> Answer:
         """The answer a streamed text amounts to."""
         checked = check_citations(text, request.context.passages)
         return Answer(checked.text, checked.citations, refused=not checked.citations)

@@ -39,7 +39,8 @@ class LLMAnswerer(Answerer):
         if _has_nothing(request):
             return Answer(refusal(request.question), refused=True)
         completion = await (request.model or self._model).complete(self.prompt(request))
-        return replace(self.finish(request, completion.text), usage=completion.usage)
+        answer = await self.finish(request, completion.text)
+        return replace(answer, usage=completion.usage + answer.usage)
 
     async def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
         """The answer in pieces.
@@ -53,7 +54,7 @@ class LLMAnswerer(Answerer):
         async for piece in (request.model or self._model).stream(self.prompt(request)):
             yield piece
 
-    def finish(self, request: AnswerRequest, text: str) -> Answer:
+    async def finish(self, request: AnswerRequest, text: str) -> Answer:
         """The answer a text amounts to: citations of passages that were not given taken out, the others checked."""
         text = text.strip()
         if not request.grounded:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from easy_knowledge_retriever.llm.base import LLMService, Message
-from easy_knowledge_retriever.types import Chunk, Citation, Context, Document, Extraction, Usage
+from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Usage
 
 __all__ = [
     "Answer",
@@ -95,6 +95,12 @@ class Answer:
     refused: bool = False
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    """What the text asserts, sentence by sentence."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What the check found, for ``metadata["counts"]``."""
+    degraded: tuple[str, ...] = ()
+    """What fell back to something lesser while it was checked."""
 
 
 class Answerer(ABC):
@@ -113,8 +119,11 @@ class Answerer(ABC):
         """The answer in pieces. Their concatenation is the text before citations are checked."""
 
     @abstractmethod
-    def finish(self, request: AnswerRequest, text: str) -> Answer:
-        """The answer that a fully streamed text amounts to: its citations parsed and checked."""
+    async def finish(self, request: AnswerRequest, text: str) -> Answer:
+        """The answer that a fully streamed text amounts to: its citations parsed and checked.
+
+        Checking may ask a model. Its failure is named in ``degraded`` and loses no answer.
+        """
 
     @abstractmethod
     def prompt(self, request: AnswerRequest) -> tuple[Message, ...]:

@@ -186,11 +186,14 @@ class Retrieving:
         """
         references = references_of(answer.citations)
         content = f"{answer.text}{_sources(references)}" if with_sources else answer.text
+        prepared.record.counts |= answer.counts
+        prepared.record.degraded += answer.degraded
         result = self._result(prepared, content=content)
         metadata = {**result.metadata, "warnings": list(answer.warnings)} if answer.warnings else result.metadata
         return replace(
             result,
             citations=answer.citations,
+            claims=answer.claims,
             references=references,
             refused=answer.refused,
             usage=prepared.record.usage + answer.usage,

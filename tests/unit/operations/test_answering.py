@@ -85,7 +85,7 @@ async def test_the_stream_says_the_same_and_can_be_finished() -> None:
     whole = await answerer.answer(asked)
     pieces = [piece async for piece in answerer.stream(asked)]
     assert "".join(pieces) == whole.text
-    finished = answerer.finish(asked, "".join(pieces))
+    finished = await answerer.finish(asked, "".join(pieces))
     assert [c.quote for c in finished.citations] == [c.quote for c in whole.citations]
 
 

@@ -62,7 +62,7 @@ async def test_a_stream_amounts_to_the_same() -> None:
     answerer = LLMAnswerer(FakeLLMService(["It was founded in 1974 [1]."] * 2))
     text = "".join([piece async for piece in answerer.stream(REQUEST)])
     whole = await answerer.answer(REQUEST)
-    finished = answerer.finish(REQUEST, text)
+    finished = await answerer.finish(REQUEST, text)
     assert (finished.text, finished.citations) == (whole.text, whole.citations)
 
 
