@@ -137,6 +137,9 @@ class Environment:
     embedding_encoding_format: str | None
     openai_api_key: str | None
     openai_base_url: str | None
+    azure_openai_endpoint: str | None
+    azure_openai_api_key: str | None
+    openai_api_version: str | None
     cache_dir: Path
     nano_vector_db_workspace: str | None
 
@@ -152,6 +155,9 @@ def environment() -> Environment:
         embedding_encoding_format=_choice("EKR_EMBEDDING_ENCODING_FORMAT", ("base64", "float")),
         openai_api_key=os.environ.get("OPENAI_API_KEY") or None,
         openai_base_url=os.environ.get("OPENAI_BASE_URL") or None,
+        azure_openai_endpoint=os.environ.get("AZURE_OPENAI_ENDPOINT") or None,
+        azure_openai_api_key=os.environ.get("AZURE_OPENAI_API_KEY") or None,
+        openai_api_version=os.environ.get("OPENAI_API_VERSION") or None,
         cache_dir=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "easy_knowledge_retriever",
         nano_vector_db_workspace=_slug("NANO_VECTOR_DB_WORKSPACE"),
     )

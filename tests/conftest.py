@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from easy_knowledge_retriever.endpoints.features import forget_features
 from easy_knowledge_retriever.testing.server import OpenAITestServer
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
@@ -57,6 +58,12 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith(_READ_BY_US):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> None:
+    """Ports come back: what one test found out about a server is not true of the next."""
+    forget_features()
 
 
 @pytest.fixture

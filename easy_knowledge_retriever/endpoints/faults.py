@@ -6,6 +6,7 @@ import email.utils
 import re
 import time
 from collections.abc import Mapping
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from easy_knowledge_retriever.errors import (
@@ -19,8 +20,18 @@ from easy_knowledge_retriever.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from easy_knowledge_retriever.types import Usage
 
-__all__ = ["RequestRefused", "check_url", "from_status", "is_too_long", "public_url", "redacted", "retry_after"]
+__all__ = [
+    "OutOfRoom",
+    "RequestRefused",
+    "check_url",
+    "from_status",
+    "is_too_long",
+    "public_url",
+    "redacted",
+    "retry_after",
+]
 
 _LONGEST_MESSAGE = 300
 _TOO_LONG = re.compile(
@@ -53,6 +64,28 @@ class RequestRefused(UpstreamError):
     def is_about_content(self) -> bool:
         """Whether what was sent is at fault, and not the address or the method."""
         return self.status in {400, 413, 415, 422}
+
+
+class OutOfRoom(BadResponse):
+    """A model spent its whole budget before it said anything. The same request again would end alike.
+
+    Args:
+        message: What happened.
+        usage: What the attempt cost.
+        thought: Whether it spent it on reasoning that it showed, on reasoning that it hid, or on none that is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        usage: Usage | None = None,
+        thought: Literal["shown", "hidden", "no"] = "no",
+        hint: str = "raise max_tokens or turn its reasoning off",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.usage = usage or Usage(llm_calls=1)
+        self.thought = thought
 
 
 def check_url(url: str) -> str:

@@ -6,18 +6,34 @@ import asyncio
 import functools
 import importlib
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from easy_knowledge_retriever.endpoints.faults import from_status, redacted
-from easy_knowledge_retriever.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from easy_knowledge_retriever.errors import BadResponse, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 
-__all__ = ["HttpClient", "LoopBound", "Reply", "transport_error", "transport_errors", "verification"]
+__all__ = [
+    "LONGEST_BODY",
+    "HttpClient",
+    "LoopBound",
+    "Reply",
+    "bounded",
+    "read_bounded",
+    "transport_error",
+    "transport_errors",
+    "verification",
+]
 
 T = TypeVar("T")
 _LIBRARIES = ("httpx2", "httpx")
+LONGEST_BODY = 2 * 1024 * 1024
+"""Bytes read of one answer, where nothing longer is expected."""
+_LONGEST_REFUSAL = 64 * 1024
+"""Bytes read of an answer that is no success: enough for any message."""
+_LONGEST_TRANSFER = 256 * 1024 * 1024
+"""Bytes that any answer may take on the wire, streams and the vectors of a large batch included."""
 
 
 class LoopBound(Generic[T]):
@@ -85,6 +101,46 @@ def verification(url: str) -> bool:
     return not url.startswith("http://")
 
 
+async def read_bounded(parts: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
+    """The first ``most`` bytes, and whether there were more. What comes after them is not read."""
+    read = bytearray()
+    async for part in parts:
+        read += part
+        if len(read) > most:
+            return bytes(read[:most]), True
+    return bytes(read), False
+
+
+async def bounded(response: Any) -> None:
+    """A response hook for httpx clients: no answer is read without end.
+
+    The openai package reads the whole body of a refusal; only its beginning is given to it. A success that passes all
+    bounds raises BadResponse while it is read.
+    """
+    success = 200 <= response.status_code < 300
+    response.stream = _bounded_stream(response, _LONGEST_TRANSFER if success else _LONGEST_REFUSAL, cut=not success)
+
+
+def _bounded_stream(response: Any, most: int, *, cut: bool) -> Any:
+    inner = response.stream
+
+    class Bounded(sys.modules[type(response).__module__.partition(".")[0]].AsyncByteStream):  # type: ignore[misc]  # of either library
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = most
+            async for part in inner:
+                if len(part) > left and not cut:
+                    raise BadResponse(f"the answer is longer than {most} bytes")
+                yield part[:left]
+                left -= len(part)
+                if left <= 0 and cut:
+                    return
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    return Bounded()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What an endpoint answered."""
@@ -113,7 +169,11 @@ class HttpClient:
 
     def _build(self) -> Any:
         return _library().AsyncClient(
-            headers=self._headers, timeout=self._timeout, follow_redirects=False, verify=verification(self._url)
+            headers=self._headers,
+            timeout=self._timeout,
+            follow_redirects=False,
+            verify=verification(self._url),
+            event_hooks={"response": [bounded]},
         )
 
     async def post(self, body: Mapping[str, object], where: str) -> Reply:
@@ -125,13 +185,13 @@ class HttpClient:
         """
         client = self._clients.get()
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await client.post(self._url, json=body)
+            async with asyncio.timeout(self._timeout), client.stream("POST", self._url, json=body) as response:
+                raw, _ = await read_bounded(response.aiter_bytes(), LONGEST_BODY)
         except TimeoutError as cause:
             raise UpstreamTimeout(f"{where} did not answer within {self._timeout:g} s") from cause
         except transport_errors() as cause:
             raise transport_error(cause, where) from cause
-        return Reply(response.status_code, response.text, response.headers)
+        return Reply(response.status_code, raw.decode("utf-8", "replace"), response.headers)
 
     def failure(self, reply: Reply, where: str) -> UpstreamError:
         """The error a reply that is not a success stands for."""

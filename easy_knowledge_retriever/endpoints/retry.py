@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from easy_knowledge_retriever.endpoints.faults import OutOfRoom
 from easy_knowledge_retriever.endpoints.limiter import LONGEST_PAUSE
 from easy_knowledge_retriever.errors import BadResponse, ContentRefused, RateLimited, UpstreamTimeout, UpstreamUnavailable
 
@@ -73,6 +74,8 @@ def _curable(policy: RetryPolicy, error: BaseException | None, attempt: int) -> 
             return (error.retry_after or 0.0) <= LONGEST_PAUSE
         case UpstreamTimeout():
             return True
+        case OutOfRoom():
+            return False  # the service asked for more room already
         case BadResponse():
             return attempt <= policy.bad_responses
         case ContentRefused():

@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from easy_knowledge_retriever.endpoints.faults import RequestRefused, public_url
+from easy_knowledge_retriever.endpoints.faults import OutOfRoom, RequestRefused, public_url
+from easy_knowledge_retriever.endpoints.features import Features, features_of
 from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
 from easy_knowledge_retriever.errors import BadResponse, ConfigError, ContentRefused, ContextTooLong, UpstreamError
+from easy_knowledge_retriever.llm.adapting import Sending, adapted, learn, merged
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, read_reply, storable
+from easy_knowledge_retriever.llm.json_mode import LAST_RUNG, asked_for_json, ignored_json, response_format
 from easy_knowledge_retriever.llm.openai_client import ApiKey, OpenAIClient, connection
-from easy_knowledge_retriever.llm.reasoning import ReasoningFilter, without_reasoning
+from easy_knowledge_retriever.llm.reasoning import ReasoningFilter
 from easy_knowledge_retriever.llm.stack import llm_stack
 from easy_knowledge_retriever.llm.vectors import read_vectors
 from easy_knowledge_retriever.settings import environment
@@ -33,13 +38,11 @@ logger = logging.getLogger("easy_knowledge_retriever")
 _LLM_TIMEOUT = 60.0
 _EMBEDDING_TIMEOUT = 60.0
 _BATCH = 16
-_LONGEST_ANSWER = 2 * 1024 * 1024
-"""Characters kept of one answer."""
+_BYTES_A_NUMBER = 32
+"""Longest spelling of one number of a vector, with its separator."""
 _SHORTEST_CUT = 200
 """Characters. A text this short is not cut for a model that calls it too long."""
 _ABOUT_SIZE = re.compile(r"batch|inputs|array|at most|too (?:many|large|long)|maximum|limit", re.IGNORECASE)
-_LADDER = ("json_schema", "json_object", "text")
-"""How an endpoint can be asked for JSON, most exact first."""
 
 
 class OpenAILLMService(LLMService):
@@ -82,12 +85,20 @@ class OpenAILLMService(LLMService):
     ) -> None:
         variables = environment()
         self._model = model
-        self._link = connection(base_url, api_key, timeout or variables.llm_timeout or _LLM_TIMEOUT, http_client)
+        self._link = connection(
+            base_url,
+            api_key,
+            timeout or variables.llm_timeout or _LLM_TIMEOUT,
+            http_client,
+            model=model,
+            headers=request.pop("extra_headers", None),
+            query=request.pop("extra_query", None),
+        )
         self._client = OpenAIClient(self._link, model)
         self._request = {"temperature": temperature, **request}
         self._limiter = limiter_for("llm", self._link.url, max_async or variables.max_async)
-        self._token_field = "max_tokens"
-        self._rung = 0
+        self._features = features_of("llm", self._link.url, model)
+        self._where = f"{model} at {public_url(self._link.url)}"
         self.summary_max_tokens = summary_max_tokens
         self.summary_context_size = summary_context_size
         self.summary_length_recommended = summary_length_recommended
@@ -103,10 +114,14 @@ class OpenAILLMService(LLMService):
         return self._limiter
 
     @property
+    def features(self) -> Features:
+        """What is known of the model at its endpoint, shared by every service that calls it."""
+        return self._features
+
+    @property
     def identity(self) -> str:
         """What an answer depends on besides the messages: model, address and parameters. Holds no key."""
-        shown = {name: value for name, value in self._request.items() if name != "extra_headers"}
-        parameters = json.dumps(shown, sort_keys=True, default=repr)
+        parameters = json.dumps(self._request, sort_keys=True, default=repr)
         return f"{self._model} {public_url(self._link.url)} {parameters}"
 
     @overload
@@ -161,68 +176,99 @@ class OpenAILLMService(LLMService):
         json_schema: Mapping[str, Any] | None = None,
     ) -> Completion:
         if json_schema is None:
-            return _completion(await self._send(self._body(messages, max_tokens)))
-        rung = self._rung
+            return await self._answered(self._body(messages, max_tokens, priority))
+        spent = Usage()
+        rung = self._features.json_rung
         while True:
-            body = self._body(_asked_for_json(messages, json_schema, rung), max_tokens)
+            asked = self._body(asked_for_json(messages, json_schema, rung), max_tokens, priority)
             try:
-                reply = await self._send(body | _response_format(json_schema, rung))
+                completion = await self._answered(asked | response_format(json_schema, rung))
             except RequestRefused as error:
-                if not error.is_about_content or rung == len(_LADDER) - 1:
+                if not error.is_about_content or rung == LAST_RUNG:
                     raise
                 rung += 1
-            else:
-                # Remembered only now: a request refused for another reason says nothing about the way it asked.
-                self._rung = max(self._rung, rung)
-                return _completion(reply)
+                continue
+            if rung == LAST_RUNG or not ignored_json(completion):
+                break
+            # It passed over the wish without a word, so it will pass over the next one too: only words are left.
+            spent += completion.usage
+            rung = LAST_RUNG
+        # Remembered only now: a request refused for another reason says nothing about the way it asked.
+        self._features.json_rung = max(self._features.json_rung, rung)
+        return replace(completion, usage=completion.usage + spent)
 
     async def stream(
         self, messages: Sequence[Message], *, priority: Priority = "query", max_tokens: int | None = None
     ) -> AsyncIterator[str]:
-        reasoning, length = ReasoningFilter(), 0
-        try:
-            async with aclosing(self._client.pieces(self._body(messages, max_tokens))) as pieces:
-                async for piece in pieces:
-                    shown = reasoning.feed(piece)
-                    length += len(shown)
-                    if length > _LONGEST_ANSWER:
-                        raise BadResponse(f"the model {self._model!r} does not stop answering")
-                    if shown:
-                        yield shown
-        except UpstreamError as error:
-            if length or not self._renames_tokens(error, max_tokens):
-                raise
-            async for piece in self.stream(messages, priority=priority, max_tokens=max_tokens):
-                yield piece
-            return
+        sending, begun = Sending(self._body(messages, max_tokens, priority)), False
+        while True:
+            try:
+                async with aclosing(self._shown(sending.body)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
+            except UpstreamError as error:
+                changed = None if begun else adapted(sending, error, self._features)
+                if changed is None:
+                    raise
+                sending = changed
+            else:
+                learn(sending, self._features, self._where)
+                return
+
+    async def _shown(self, body: Mapping[str, Any]) -> AsyncGenerator[str]:
+        """What may be shown of one streamed answer.
+
+        Raises:
+            UpstreamError: It failed, was declined, holds no text, or does not end.
+        """
+        reasoning, length, thought, finish, refused = ReasoningFilter(), 0, 0, "", False
+        async with aclosing(self._client.pieces(body)) as pieces:
+            async for piece in pieces:
+                shown = reasoning.feed(storable(piece.text))
+                length, thought = length + len(shown), thought + len(piece.text) - len(shown) + piece.reasoning
+                refused, finish = refused or piece.refusal, piece.finish or finish
+                if max(length, thought) > LONGEST_ANSWER:
+                    raise BadResponse(f"the model {self._model!r} does not stop answering")
+                if shown:
+                    yield shown
         rest = reasoning.rest()
         if rest:
             yield rest
-        elif not length:
+        if finish == "content_filter" or (refused and not length):
+            raise ContentRefused(f"the model {self._model!r} declined to answer")
+        if not length and not rest:
+            if finish == "length":
+                raise OutOfRoom(f"the model {self._model!r} streamed no text", thought="shown" if thought else "no")
             raise BadResponse(f"the model {self._model!r} streamed no text")
 
-    def _body(self, messages: Sequence[Message], max_tokens: int | None) -> dict[str, Any]:
+    def _body(self, messages: Sequence[Message], max_tokens: int | None, priority: Priority) -> dict[str, Any]:
+        known = self._features
         sent = [{"role": message.role, "content": message.content} for message in messages]
-        ceiling = {} if max_tokens is None else {self._token_field: max_tokens}
-        return {"model": self._model, "messages": sent, **self._request, **ceiling}
+        body: dict[str, Any] = {"model": self._model, "messages": sent, **self._request}
+        room = max_tokens if max_tokens is not None else known.room
+        if room is not None:
+            body[known.token_field] = room
+        if known.fixed_temperature:
+            body.pop("temperature", None)
+        # A question may be worth the reasoning; reading chunks is not, once it left nothing for the answer.
+        return merged(body, known.without_thinking) if known.without_thinking and priority == "ingest" else body
 
-    async def _send(self, body: dict[str, Any]) -> Mapping[str, Any]:
-        try:
-            return await self._client.chat(body)
-        except UpstreamError as error:
-            ceiling = body.get("max_tokens")
-            if not self._renames_tokens(error, ceiling):
-                raise
-        renamed = {name: value for name, value in body.items() if name != "max_tokens"}
-        return await self._client.chat(renamed | {self._token_field: ceiling})
-
-    def _renames_tokens(self, error: UpstreamError, ceiling: object) -> bool:
-        """Whether the endpoint wants ``max_completion_tokens`` instead. Remembered."""
-        refused = isinstance(error, RequestRefused) and "max_tokens" in error.message
-        if ceiling is None or not refused or self._token_field != "max_tokens":
-            return False
-        self._token_field = "max_completion_tokens"
-        return True
+    async def _answered(self, body: Mapping[str, Any]) -> Completion:
+        """The answer to a request, which is changed as the endpoint wants it. What each try cost is counted."""
+        sending, spent = Sending(body), Usage()
+        while True:
+            try:
+                completion = read_reply(await self._client.chat(sending.body))
+            except UpstreamError as error:
+                changed = adapted(sending, error, self._features)
+                if changed is None:
+                    raise
+                spent += error.usage if isinstance(error, OutOfRoom) else Usage()
+                sending = changed
+            else:
+                learn(sending, self._features, self._where)
+                return replace(completion, usage=completion.usage + spent)
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -245,52 +291,6 @@ def chat(prompt: str, system_prompt: str | None, history: Sequence[Mapping[str, 
             case _:
                 raise ConfigError("a turn of the history cannot be used", hint="give role and content")
     return (*turns, Message("user", prompt))
-
-
-def _response_format(schema: Mapping[str, Any], rung: int) -> dict[str, Any]:
-    kind = _LADDER[rung]
-    if kind == "json_schema":
-        return {"response_format": {"type": kind, "json_schema": {"name": "answer", "schema": schema, "strict": True}}}
-    return {"response_format": {"type": kind}} if kind == "json_object" else {}
-
-
-def _asked_for_json(messages: Sequence[Message], schema: Mapping[str, Any], rung: int) -> Sequence[Message]:
-    """The messages, with the schema in words where the endpoint does not take it as data."""
-    if _LADDER[rung] == "json_schema":
-        return messages
-    wish = f"Answer with one JSON object and nothing else. It matches this JSON schema:\n{json.dumps(schema)}"
-    return [*messages[:-1], Message(messages[-1].role, f"{messages[-1].content}\n\n{wish}")]
-
-
-def _completion(reply: Mapping[str, Any]) -> Completion:
-    choices = reply.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if choice is None or not isinstance(message, Mapping):
-        raise BadResponse("the model answered no message")
-    finish = str(choice.get("finish_reason") or "stop")
-    if finish == "content_filter" or (message.get("refusal") and not message.get("content")):
-        raise ContentRefused("the model declined to answer")
-    content = message.get("content")
-    text = without_reasoning(content[:_LONGEST_ANSWER]) if isinstance(content, str) else ""
-    if not text:
-        hint = "raise max_tokens or turn its reasoning off" if finish == "length" or content else ""
-        raise BadResponse("the model answered no text", hint=hint)
-    return Completion(text, finish, _usage(reply))
-
-
-def _usage(reply: Mapping[str, Any]) -> Usage:
-    usage = reply.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
-    return Usage(
-        llm_calls=1,
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
-    )
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _is_too_large(error: UpstreamError) -> bool:
@@ -337,12 +337,20 @@ class OpenAIEmbeddingService(EmbeddingService):
         self._model = model
         self._dimension = embedding_dim
         self._batch = batch_num or variables.embedding_batch_num or _BATCH
-        seconds = timeout or variables.embedding_timeout or _EMBEDDING_TIMEOUT
-        self._link = connection(base_url, api_key, seconds, http_client)
+        self._link = connection(
+            base_url,
+            api_key,
+            timeout or variables.embedding_timeout or _EMBEDDING_TIMEOUT,
+            http_client,
+            model=model,
+            headers=request.pop("extra_headers", None),
+            query=request.pop("extra_query", None),
+        )
         self._client = OpenAIClient(self._link, model)
         # base64 is a third of the size; only OpenAI's own service is sure to know it.
-        encoding = variables.embedding_encoding_format or ("base64" if self._link.is_openai else "float")
-        self._request = {"encoding_format": encoding, **request}
+        self._encoding = variables.embedding_encoding_format or ("base64" if self._link.is_openai else "float")
+        self._request = request
+        self._features = features_of("embedding", self._link.url, model)
         self._limiter = limiter_for("embedding", self._link.url, max_async or variables.embedding_max_async)
 
     @property
@@ -361,7 +369,13 @@ class OpenAIEmbeddingService(EmbeddingService):
     @property
     def batch_num(self) -> int:
         """Texts in one request, as the endpoint takes them by now."""
-        return self._batch
+        known = self._features.batch
+        return self._batch if known is None else min(self._batch, known)
+
+    @property
+    def features(self) -> Features:
+        """What is known of the model at its endpoint, shared by every service that calls it."""
+        return self._features
 
     @property
     def limiter(self) -> Limiter:
@@ -369,13 +383,17 @@ class OpenAIEmbeddingService(EmbeddingService):
         return self._limiter
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
-        parts = [await self._embed_batch(texts[at : at + self._batch]) for at in range(0, len(texts), self._batch)]
+        parts: list[FloatVectors] = []
+        done = 0
+        while done < len(texts):
+            batch = texts[done : done + self.batch_num]
+            parts.append(await self._embed_batch(batch))
+            done += len(batch)
         return np.concatenate(parts) if parts else np.zeros((0, self._dimension), np.float32)
 
     async def _embed_batch(self, texts: Sequence[str]) -> FloatVectors:
-        body = {"model": self._model, "input": list(texts), **self._request}
         try:
-            return read_vectors(await self._client.embeddings(body), len(texts), self._dimension)
+            return await self._vectors(texts)
         except UpstreamError as error:
             if len(texts) == 1 and isinstance(error, ContextTooLong) and len(texts[0]) > _SHORTEST_CUT:
                 # One long table must not cost its document: what stands first says what it is about.
@@ -386,8 +404,21 @@ class OpenAIEmbeddingService(EmbeddingService):
             half = len(texts) // 2
             vectors = np.concatenate([await self._embed_batch(texts[:half]), await self._embed_batch(texts[half:])])
         # Remembered only now that the smaller size worked.
-        self._batch = min(self._batch, half)
+        self._features.batch = min(self.batch_num, half)
         return vectors
+
+    async def _vectors(self, texts: Sequence[str]) -> FloatVectors:
+        encoding = self._features.encoding or self._encoding
+        body = {"model": self._model, "input": list(texts), "encoding_format": encoding, **self._request}
+        longest = LONGEST_ANSWER + len(texts) * self._dimension * _BYTES_A_NUMBER
+        try:
+            reply = await self._client.embeddings(body, longest)
+        except RequestRefused as error:
+            if encoding == "float" or "encoding" not in error.message:
+                raise
+            self._features.encoding = "float"
+            return await self._vectors(texts)
+        return read_vectors(reply, len(texts), self._dimension)
 
     async def aclose(self) -> None:
         await self._client.aclose()

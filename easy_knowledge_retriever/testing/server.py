@@ -59,6 +59,8 @@ class Recorded:
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+    query: str = ""
+    """What stood after the question mark of the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +189,12 @@ class OpenAITestServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request and its answer; False when the connection is to be closed."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
-        path = head[0].split()[1].partition("?")[0]
+        path, _, query = head[0].split()[1].partition("?")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         raw = await reader.readexactly(min(int(headers.get("content-length", "0")), _LARGEST_BODY))
         body = json.loads(raw) if raw else {}
         async with self._counted(path):
-            self.requests.append(Recorded(path, headers, body))
+            self.requests.append(Recorded(path, headers, body, query))
             self._seen[path] += 1
             fault = self._faults[path](self._seen[path], body) if path in self._faults else None
             await self._pause(fault.delay if fault else self.delay)

@@ -213,6 +213,7 @@ async def test_json_is_asked_for_in_the_way_the_endpoint_knows(server: OpenAITes
         return Fault(400) if isinstance(body, dict) and "response_format" in body else None
 
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    server.chat = lambda chat: '{"city": "Brenn"}'
     await llm.complete(ASK, json_schema=schema)
     assert server.requests[0].body["response_format"]["json_schema"]["schema"] == schema
     server.fail(CHAT, only_words)
@@ -226,6 +227,7 @@ async def test_json_is_asked_for_in_the_way_the_endpoint_knows(server: OpenAITes
 async def test_a_request_refused_for_another_reason_does_not_change_the_way(
     server: OpenAITestServer, llm: OpenAILLMService
 ) -> None:
+    server.chat = lambda chat: "{}"
     server.fail(CHAT, lambda number, body: Fault(400) if number <= 3 else None)
     with pytest.raises(UpstreamError):
         await llm.complete(ASK, json_schema={})
@@ -280,7 +282,10 @@ async def test_an_answer_is_cut_and_a_stream_stopped_at_two_million_characters(
 ) -> None:
     size = 2 * 1024 * 1024
     server.chat = lambda chat: ChatReply("x" * (size + 10), pieces=["x" * size, "x"])
-    assert len((await llm.complete(ASK)).text) == size
+    completion = await llm.complete(ASK)
+    assert set(completion.text) == {"x"}
+    assert size - 1000 < len(completion.text) <= size
+    assert completion.finish_reason == "length"
     with pytest.raises(BadResponse, match="does not stop"):
         _ = [piece async for piece in llm.stream(ASK)]
 
@@ -367,7 +372,7 @@ def test_settings_come_from_the_environment_when_a_service_is_built(monkeypatch:
     llm = OpenAILLMService("tiny", "http://localhost:1/env")
     embedding = OpenAIEmbeddingService("tiny", "http://localhost:1/env", None)
     assert (llm._link.timeout, llm.limiter.ceiling) == (7, 5)
-    assert (embedding._link.timeout, embedding.batch_num, embedding._request) == (8, 3, {"encoding_format": "base64"})
+    assert (embedding._link.timeout, embedding.batch_num, embedding._encoding) == (8, 3, "base64")
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
