@@ -36,7 +36,7 @@ from easy_knowledge_retriever.settings import Settings, check_slug
 from easy_knowledge_retriever.storages import StorageChoice, open_description
 from easy_knowledge_retriever.sync import SyncRetriever
 from easy_knowledge_retriever.text.folding import entity_key
-from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, Tokenizer, token_counter
+from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, TokenCounter, Tokenizer
 from easy_knowledge_retriever.types import (
     Context,
     DeletionResult,
@@ -190,7 +190,7 @@ class EasyKnowledgeRetriever:
             llm_extractor=models.llm_extractor,
             observer=observer,
         )
-        services = Services(models.embedding, models.keywords, models.answerer, token_counter(self._tokenizer), models.reranker)
+        services = Services(models.embedding, models.keywords, models.answerer, TokenCounter(self._tokenizer), models.reranker)
         self._retrieving = Retrieving(self._kb, self.settings, services, observer)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._model_checked = False

@@ -24,15 +24,23 @@ class TokenBudget:
     total: int
 
 
-def longest_prefix(items: Sequence[T], render: Callable[[Sequence[T]], str], limit: int, count: CountTokens) -> tuple[T, ...]:
-    """As many of the first items as fit: ``count(render(items)) <= limit``.
+def longest_prefix(
+    items: Sequence[T], count: Callable[[Sequence[T]], int], limit: int, likely: int | None = None
+) -> tuple[T, ...]:
+    """As many of the first items as fit: ``count(items) <= limit``.
 
-    Counted over the rendered whole, so the count is that of the text as it will stand, not a sum of parts. The rendering
-    must not get shorter with more items. Where not all fit, the next number to try is interpolated from the last count.
+    Where not all fit, the next number to try is interpolated from the last count.
+
+    Args:
+        items: Best first.
+        count: Tokens of some first items as they will stand together; more items never have fewer.
+        limit: Tokens.
+        likely: How many to try first; all if None.
     """
-    fits, beyond, tried = 0, len(items) + 1, len(items)
+    fits, beyond = 0, len(items) + 1
+    tried = len(items) if likely is None else min(max(likely, 1), len(items))
     while beyond - fits > 1:
-        tokens = count(render(items[:tried]))
+        tokens = count(items[:tried])
         if tokens <= limit:
             fits = tried
         else:
@@ -41,10 +49,15 @@ def longest_prefix(items: Sequence[T], render: Callable[[Sequence[T]], str], lim
     return tuple(items[:fits])
 
 
-def cut_chunk(chunk: Chunk, render: Callable[[Chunk], str], limit: int, count: CountTokens) -> Chunk | None:
+def cut_chunk(chunk: Chunk, count: Callable[[Chunk], int], limit: int) -> Chunk | None:
     """The longest head of a chunk that fits, ending at white space where it can; None if not even a word fits.
 
     Still a slice of its document. Better a part of the best passage than an empty context.
+
+    Args:
+        chunk: The chunk.
+        count: Tokens of all that is shown with a head of it.
+        limit: Tokens.
     """
 
     def head(length: int) -> Chunk:
@@ -53,5 +66,5 @@ def cut_chunk(chunk: Chunk, render: Callable[[Chunk], str], limit: int, count: C
         return replace(chunk, text=text, end=end, pages=tuple(page for page in chunk.pages if page.start < end))
 
     ends = [i for i, c in enumerate(chunk.text) if c.isspace() and i > 0] or list(range(1, len(chunk.text)))
-    fitting = longest_prefix(ends, lambda some: render(head(some[-1])) if some else "", limit, count)
+    fitting = longest_prefix(ends, lambda some: count(head(some[-1])) if some else 0, limit)
     return head(fitting[-1]) if fitting else None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
 from easy_knowledge_retriever.operations.budget import CountTokens, TokenBudget, cut_chunk, longest_prefix
+from easy_knowledge_retriever.text.tokenizer import TokenCounter
 from easy_knowledge_retriever.types import Chunk, Context, Entity, GraphFacts, Passage, Relation
 
 __all__ = ["BUDGET_TOO_SMALL", "PASSAGE_CUT", "FittedContext", "entity_data", "relation_data", "write_context"]
@@ -49,45 +52,63 @@ def write_context(
         count: Counts tokens.
         created: When each document was created, by name, for ``raw_data``.
     """
-    count = functools.cache(count)
+    counted = _counted_elements(count)
     room = budget.total // 2 if chunks else budget.total
-    entities = longest_prefix([_entity_text(e) for e in facts.entities], _facts_text, min(budget.entities, room), count)
-    limit = min(budget.relations, room - count(_facts_text(entities)) if entities else room)
-    relations = longest_prefix([_relation_text(r) for r in facts.relations], _facts_text, limit, count)
-    while (entities or relations) and count(_facts_text((*entities, *relations))) > room:
+    entities = _fit_facts([_entity_text(e) for e in facts.entities], min(budget.entities, room), counted)
+    limit = min(budget.relations, room - counted(_facts(entities)) if entities else room)
+    relations = _fit_facts([_relation_text(r) for r in facts.relations], limit, counted)
+    while (entities or relations) and counted(_facts((*entities, *relations))) > room:
         entities, relations = (entities, relations[:-1]) if relations else (entities[:-1], relations)
     kept = GraphFacts(facts.entities[: len(entities)], facts.relations[: len(relations)])
-    passages, text, degraded = _fit_passages(chunks, _facts_text((*entities, *relations)), budget.total, count)
-    raw = _raw_data(kept, passages, created or {})
-    return FittedContext(Context(text, passages, kept, count(text) if text else 0, raw), degraded)
+    passages, elements, degraded = _fit_passages(chunks, _facts((*entities, *relations)), budget.total, counted)
+    tokens = counted(elements) if elements else 0
+    context = Context("\n".join(elements), passages, kept, tokens, _raw_data(kept, passages, created or {}))
+    return FittedContext(context, degraded)
+
+
+def _counted_elements(count: CountTokens) -> Callable[[Sequence[str]], int]:
+    """Counts the tokens of elements that stand one a line."""
+    if isinstance(count, TokenCounter):
+        return count.of_elements
+    known = functools.cache(count)
+    return lambda elements: known("\n".join(elements))
+
+
+def _fit_facts(texts: Sequence[str], limit: int, counted: Callable[[Sequence[str]], int]) -> tuple[str, ...]:
+    return longest_prefix(texts, lambda some: counted(_facts(some)), limit, _likely(texts, limit))
+
+
+def _likely(texts: Sequence[str], limit: int) -> int:
+    """How many of the first texts have so many tokens together, if a token has four characters: for a start."""
+    return bisect_right(list(accumulate(map(len, texts))), 4 * limit)
 
 
 def _fit_passages(
-    chunks: Sequence[tuple[Chunk, float]], facts: str, total: int, count: CountTokens
-) -> tuple[tuple[Passage, ...], str, tuple[str, ...]]:
-    """The passages that fit beside the facts, the whole text, and what had to give way."""
+    chunks: Sequence[tuple[Chunk, float]], facts: Sequence[str], total: int, counted: Callable[[Sequence[str]], int]
+) -> tuple[tuple[Passage, ...], tuple[str, ...], tuple[str, ...]]:
+    """The passages that fit beside the facts, all elements of the text, and what had to give way."""
     numbered = [Passage(number, chunk, score) for number, (chunk, score) in enumerate(chunks, start=1)]
-    render = functools.partial(_text, facts)
-    fitting = longest_prefix([_passage_text(passage) for passage in numbered], render, total, count)
+    texts = [_passage_text(passage) for passage in numbered]
+    fitting = longest_prefix(texts, lambda some: counted((*facts, *_passages(some))), total, _likely(texts, total))
     if fitting or not numbered:
-        return tuple(numbered[: len(fitting)]), render(fitting), ()
+        return tuple(numbered[: len(fitting)]), (*facts, *_passages(fitting)), ()
     best = numbered[0]
-    cut = cut_chunk(best.chunk, lambda chunk: render([_passage_text(Passage(1, chunk, best.score))]), total, count)
+
+    def alone(chunk: Chunk) -> tuple[str, ...]:
+        return (*facts, *_passages([_passage_text(Passage(1, chunk, best.score))]))
+
+    cut = cut_chunk(best.chunk, lambda chunk: counted(alone(chunk)), total)
     if cut is None:
-        return (), facts, (BUDGET_TOO_SMALL,)
-    passage = Passage(1, cut, best.score)
-    return (passage,), render([_passage_text(passage)]), (PASSAGE_CUT,)
+        return (), tuple(facts), (BUDGET_TOO_SMALL,)
+    return (Passage(1, cut, best.score),), alone(cut), (PASSAGE_CUT,)
 
 
-def _text(facts: str, passages: Sequence[str]) -> str:
-    parts = [facts] if facts else []
-    if passages:
-        parts.append("\n".join(["<passages>", *passages, "</passages>"]))
-    return "\n".join(parts)
+def _facts(elements: Sequence[str]) -> tuple[str, ...]:
+    return ("<facts>", *elements, "</facts>") if elements else ()
 
 
-def _facts_text(lines: Sequence[str]) -> str:
-    return "\n".join(["<facts>", *lines, "</facts>"]) if lines else ""
+def _passages(elements: Sequence[str]) -> tuple[str, ...]:
+    return ("<passages>", *elements, "</passages>") if elements else ()
 
 
 def _entity_text(entity: Entity) -> str:

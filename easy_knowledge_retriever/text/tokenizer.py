@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +20,7 @@ from easy_knowledge_retriever.errors import ConfigError
 if TYPE_CHECKING:
     import tiktoken
 
-__all__ = ["TiktokenTokenizer", "Tokenizer", "token_counter", "token_offsets"]
+__all__ = ["TiktokenTokenizer", "TokenCounter", "Tokenizer", "token_offsets"]
 
 _RANKS = Path(__file__).parent / "data" / "o200k_base" / "o200k_base.tiktoken.gz"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -39,6 +39,8 @@ _PATTERN = "|".join(
     )
 )
 
+_REMEMBERED = 20_000
+"""Counts kept, some 3 MB."""
 _LONGEST_RUN = 2000
 # Each run is looked at from its first character only, so the search is linear.
 _LONG_RUN = re.compile(rf"(?<!\S)\S{{{_LONGEST_RUN + 1},}}+|(?<!\s)\s{{{_LONGEST_RUN + 1},}}+")
@@ -109,11 +111,37 @@ class TiktokenTokenizer:
         return [int(start) for start in starts]
 
 
-def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """What counts the tokens of a text."""
-    if isinstance(tokenizer, TiktokenTokenizer):
-        return tokenizer.count
-    return lambda text: len(tokenizer.encode(text))
+class TokenCounter:
+    """Counts the tokens of texts, and remembers: a fact or passage comes back in many contexts. Safe to share between threads.
+
+    Args:
+        tokenizer: Any tokenizer.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[bytes, int] = {}
+
+    def __call__(self, text: str) -> int:
+        """How many tokens a text has."""
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        count = self._known.get(key)
+        if count is None:
+            count = len(self._tokenizer.encode(text))
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = count
+        return count
+
+    def of_elements(self, elements: Sequence[str]) -> int:
+        """How many tokens some elements have that stand one a line: each begins with ``<`` and ends with ``>``.
+
+        ``TiktokenTokenizer`` always cuts between ``>`` with its line break and ``<``, so the sum over the elements is exact and
+        each is counted once. Nothing of the kind is known of other tokenizers: they count the whole.
+        """
+        if not elements or not isinstance(self._tokenizer, TiktokenTokenizer):
+            return self("\n".join(elements))
+        return sum(self(f"{element}\n") for element in elements[:-1]) + self(elements[-1])
 
 
 def token_offsets(tokenizer: Tokenizer, text: str) -> list[int]:

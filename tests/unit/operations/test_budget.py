@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +16,9 @@ def words(text: str) -> int:
 TEXTS = st.lists(st.text("ab ", max_size=20), max_size=12)
 
 
-@given(texts=TEXTS, limit=st.integers(0, 40))
-def test_the_prefix_fits_and_one_more_would_not(texts: list[str], limit: int) -> None:
-    kept = longest_prefix(texts, " | ".join, limit, words)
+@given(texts=TEXTS, limit=st.integers(0, 40), likely=st.none() | st.integers(0, 20))
+def test_the_prefix_fits_and_one_more_would_not(texts: list[str], limit: int, likely: int | None) -> None:
+    kept = longest_prefix(texts, lambda some: words(" | ".join(some)), limit, likely)
     assert list(kept) == texts[: len(kept)]
     assert not kept or words(" | ".join(kept)) <= limit
     if len(kept) < len(texts):
@@ -46,7 +46,7 @@ def tagged(part: Chunk) -> str:
 
 def test_a_chunk_is_cut_at_a_blank_and_stays_a_slice() -> None:
     whole = chunk("one two three four five six")
-    part = cut_chunk(whole, tagged, 5, words)
+    part = cut_chunk(whole, lambda c: words(tagged(c)), 5)
     assert part is not None
     assert part.text == "one two three"
     assert (part.start, part.end) == (100, 113)
@@ -55,22 +55,30 @@ def test_a_chunk_is_cut_at_a_blank_and_stays_a_slice() -> None:
 
 
 def test_a_text_without_blanks_is_cut_anywhere() -> None:
-    part = cut_chunk(chunk("abcdefgh"), lambda c: c.text, 3, len)
+    part = cut_chunk(chunk("abcdefgh"), lambda c: len(c.text), 3)
     assert part is not None
     assert part.text == "abc"
 
 
 def test_nothing_fits_is_told() -> None:
-    assert cut_chunk(chunk("one two"), tagged, 2, words) is None
+    assert cut_chunk(chunk("one two"), lambda c: words(tagged(c)), 2) is None
 
 
 @given(text=st.text("ab \n", min_size=1, max_size=60), limit=st.integers(0, 30))
 def test_a_cut_fits(text: str, limit: int) -> None:
-    part = cut_chunk(chunk(text), tagged, limit, words)
+    part = cut_chunk(chunk(text), lambda c: words(tagged(c)), limit)
     assert part is None or (words(tagged(part)) <= limit and text.startswith(part.text) and part.text)
 
 
-def test_the_rendering_is_counted_not_the_parts() -> None:
-    counts = itertools.count()
-    longest_prefix(["a"] * 64, lambda some: " ".join(some) + str(next(counts)), 1000, words)
-    assert next(counts) <= 8
+def test_few_numbers_are_tried() -> None:
+    tried: list[int] = []
+
+    def count(some: Sequence[str]) -> int:
+        tried.append(len(some))
+        return 30 * len(some)
+
+    assert len(longest_prefix(["a"] * 64, count, 1000)) == 33
+    assert len(tried) <= 8
+    tried.clear()
+    assert len(longest_prefix(["a"] * 64, count, 1000, 33)) == 33
+    assert tried == [33, 34]

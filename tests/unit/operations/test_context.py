@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from easy_knowledge_retriever.operations.budget import TokenBudget
 from easy_knowledge_retriever.operations.context import BUDGET_TOO_SMALL, PASSAGE_CUT, write_context
+from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, TokenCounter
 from easy_knowledge_retriever.types import Chunk, Entity, Fragment, GraphFacts, PageSpan, Relation, RelationKey
 
 BIG = TokenBudget(1000, 1000, 10_000)
@@ -131,3 +132,13 @@ def test_entities_and_relations_have_budgets_of_their_own() -> None:
     context = write_context([], GraphFacts(entities, relations), TokenBudget(14, 9, 1000), words).context
     assert len(context.facts.entities) == 2
     assert len(context.facts.relations) == 1
+
+
+def test_the_tokens_of_a_context_are_those_of_its_text() -> None:
+    tokenizer = TiktokenTokenizer()
+    chunks = [(replace(CHUNK, id=f"c{n}", text=f"Salt & water /{n}.\n" * n), 1.0) for n in range(1, 9)]
+    facts = GraphFacts((ENTITY, replace(ENTITY, key="e")), (RELATION,))
+    for total in range(60, 600, 37):
+        context = write_context(chunks, facts, replace(BIG, total=total), TokenCounter(tokenizer)).context
+        assert context.tokens == tokenizer.count(context.text) <= total
+        assert context == write_context(chunks, facts, replace(BIG, total=total), tokenizer.count).context

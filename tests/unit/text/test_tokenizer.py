@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.text import tokenizer as module
-from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, token_offsets
+from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, TokenCounter, token_offsets
 
 TOKENIZER = TiktokenTokenizer()
 
@@ -129,6 +129,42 @@ def test_places_are_spread_evenly_where_decoding_does_not_give_the_text_back() -
             return super().encode(content)[::2]
 
     assert token_offsets(Pairs(folds=False), "abcdef") == [0, 2, 4]
+
+
+INSIDE = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n\r/.,;'>=&"), max_size=40)
+
+
+@given(st.lists(INSIDE.map(lambda text: f"<{text}>"), max_size=5))
+def test_the_tokens_of_elements_add_up_to_those_of_the_lines(elements: list[str]) -> None:
+    counter = TokenCounter(TOKENIZER)
+    assert counter.of_elements(elements) == TOKENIZER.count("\n".join(elements))
+    assert counter.of_elements(elements) == TOKENIZER.count("\n".join(elements))
+
+
+def test_elements_with_long_runs_add_up_too() -> None:
+    elements = ["<" + "a" * 3000 + ">", "<a" + " " * 2500 + ">", "<b>"]
+    assert TokenCounter(TOKENIZER).of_elements(elements) == TOKENIZER.count("\n".join(elements))
+
+
+def test_other_tokenizers_count_elements_as_a_whole() -> None:
+    assert TokenCounter(_Words(folds=False)).of_elements(["<a>", "<b>"]) == len("<a>\n<b>")
+    assert TokenCounter(_Words(folds=False)).of_elements([]) == 0
+
+
+def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    class Told(_Words):
+        def encode(self, content: str) -> list[int]:
+            counted.append(content)
+            return super().encode(content)
+
+    counter = TokenCounter(Told(folds=False))
+    assert [counter("abc"), counter("abc"), counter("\ud800")] == [3, 3, 1]
+    assert counted == ["abc", "\ud800"]
+    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    assert [counter("d"), counter("abc")] == [1, 3]
+    assert counted == ["abc", "\ud800", "d", "abc"]
 
 
 def test_a_damaged_vocabulary_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
