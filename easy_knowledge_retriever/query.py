@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.types import Citation, Claim, Metadata, Reference, SearchFilter, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["QueryParam", "QueryResult"]
+__all__ = ["Pieces", "QueryParam", "QueryResult", "as_failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,26 @@ class QueryParam:
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
+class Pieces(Protocol):
+    """The pieces of a streamed answer, to be read once."""
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        """Reads them as they come."""
+        ...
+
+    async def __anext__(self) -> str:
+        """The next one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends the stream, and with it the call of the model."""
+        ...
+
+    async def final(self) -> QueryResult:
+        """The checked result; reads what is left of the pieces."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
     """An answer and everything it rests on.
@@ -74,8 +95,8 @@ class QueryResult:
 
     content: str = ""
     query: str = ""
-    response_iterator: AsyncIterator[str] | None = None
-    """Pieces of the answer, when streaming."""
+    response_iterator: Pieces | None = None
+    """Pieces of the answer, when streaming; ``final()`` then gives the checked result."""
     is_streaming: bool = False
     raw_data: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str = ""
@@ -123,6 +144,14 @@ class QueryResult:
         """Names of the cited documents, each once, in order."""
         return list(dict.fromkeys(r.file_path for r in self.references))
 
+    async def final(self) -> QueryResult:
+        """The result with its whole answer, checked: itself, or when streaming what the pieces amount to.
+
+        Raises:
+            EKRError: The stream failed, or was closed before its end.
+        """
+        return self if self.response_iterator is None else await self.response_iterator.final()
+
     def __str__(self) -> str:
         return self.content
 
@@ -131,6 +160,17 @@ class QueryResult:
             f"<li>{html.escape(r.file_path)}{_pages(r.pages)}: <q>{html.escape(r.quote)}</q></li>" for r in self.references
         )
         return f"<p>{html.escape(self.content)}</p><ol>{rows}</ol>"
+
+
+def as_failure(result: QueryResult, failure: EKRError) -> QueryResult:
+    """The result, as far as it came, of a question that failed.
+
+    Args:
+        result: At least the question.
+        failure: What went wrong.
+    """
+    metadata = {**result.metadata, "error": failure.code}
+    return replace(result, status="failure", message=str(failure), metadata=metadata)
 
 
 def _pages(pages: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import ConfigError, EmbeddingMismatchError, IngestionError, NotFound, StorageNotOpenError
+from easy_knowledge_retriever.errors import ConfigError, IngestionError, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
@@ -34,6 +34,7 @@ from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
 from easy_knowledge_retriever.settings import Settings, check_slug
 from easy_knowledge_retriever.storages import StorageChoice, open_description
+from easy_knowledge_retriever.streaming import AnswerStream
 from easy_knowledge_retriever.sync import SyncRetriever
 from easy_knowledge_retriever.text.folding import entity_key
 from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, TokenCounter, Tokenizer
@@ -191,7 +192,7 @@ class EasyKnowledgeRetriever:
             observer=observer,
         )
         services = Services(models.embedding, models.keywords, models.answerer, TokenCounter(self._tokenizer), models.reranker)
-        self._retrieving = Retrieving(self._kb, self.settings, services, observer)
+        self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._model_checked = False
 
@@ -367,13 +368,29 @@ class EasyKnowledgeRetriever:
             StorageError: A storage failed; an outage is never "not covered".
             UpstreamError: A model failed (a reranker excepted: the result then names ``rerank_failed``).
         """
-        try:
-            await self._check_model()
-        except EmbeddingMismatchError as failure:
-            if param.raise_on_error:
-                raise
-            return QueryResult(query=query, status="failure", message=str(failure), metadata={"error": failure.code})
         return await self._retrieving.query(query, param, retrieval, system_prompt)
+
+    def stream(
+        self,
+        query: str,
+        param: QueryParam = QueryParam(),  # noqa: B008  # frozen
+        retrieval: Retrieval | None = None,
+        system_prompt: str | None = None,
+    ) -> AnswerStream:
+        """Answers a question as events: the sources, the text as it is written, its checked citations, and the result.
+
+        ``async with rag.stream(question) as events`` ends the call of the model when the block is left.
+
+        Args:
+            query: The question.
+            param: How.
+            retrieval: A strategy object, instead of ``param.mode``.
+            system_prompt: Replaces the library's own; braces are safe.
+
+        Raises:
+            EKRError: As :meth:`aquery`, from the iterator, perhaps after some pieces of the answer.
+        """
+        return AnswerStream(self._retrieving.stream(query, param, retrieval, system_prompt))
 
     async def aquery_llm(
         self,
@@ -397,7 +414,6 @@ class EasyKnowledgeRetriever:
         Raises:
             EKRError: As :meth:`aquery`.
         """
-        await self._check_model()
         return await self._retrieving.retrieve(query, retrieval, param)
 
     async def adelete_by_doc_id(self, doc_id: str, delete_llm_cache: bool = False) -> DeletionResult:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from easy_knowledge_retriever.query import QueryParam, QueryResult
+from easy_knowledge_retriever.streaming import AnswerStream, StreamEvent
 from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["SyncRetriever"]
 
 R = TypeVar("R")
+
+
+async def _next(events: AnswerStream) -> StreamEvent | None:
+    return await anext(events, None)
 
 
 class SyncRetriever:
@@ -55,8 +61,25 @@ class SyncRetriever:
         retrieval: Retrieval | None = None,
         system_prompt: str | None = None,
     ) -> QueryResult:
-        """See :meth:`EasyKnowledgeRetriever.aquery`; never streams."""
-        return self._run(lambda: self._retriever.aquery(query, param or QueryParam(), retrieval, system_prompt))
+        """See :meth:`EasyKnowledgeRetriever.aquery`; streams only through :meth:`stream`."""
+        whole = replace(param or QueryParam(), stream=False)
+        return self._run(lambda: self._retriever.aquery(query, whole, retrieval, system_prompt))
+
+    def stream(
+        self,
+        query: str,
+        param: QueryParam | None = None,
+        retrieval: Retrieval | None = None,
+        system_prompt: str | None = None,
+    ) -> Generator[StreamEvent]:
+        """See :meth:`EasyKnowledgeRetriever.stream`. Closing the generator ends the call of the model."""
+        events = self._retriever.stream(query, param or QueryParam(), retrieval, system_prompt)
+        try:
+            while (event := self._run(lambda: _next(events))) is not None:
+                yield event
+        finally:
+            if self._loop is not None:
+                self._run(events.aclose)
 
     def query_data(self, query: str, param: QueryParam | None = None) -> dict[str, Any]:
         """See :meth:`EasyKnowledgeRetriever.aquery_data`."""

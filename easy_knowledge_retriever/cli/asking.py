@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -16,6 +13,7 @@ from easy_knowledge_retriever.cli.verbs import Run, verb
 from easy_knowledge_retriever.errors import NotFound
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.streaming import Done, StreamWarning, Token
 from easy_knowledge_retriever.types import Reference, SearchFilter
 
 __all__ = ["register", "show_answer"]
@@ -56,24 +54,30 @@ async def query(
         param = QueryParam(
             mode=mode,
             only_need_context=context_only,
-            stream=stream and not run.screen.as_json,
+            stream=stream and not (run.screen.as_json or context_only),
             top_k=top_k,
             chunk_top_k=chunk_top_k,
             filter=await _filter(rag, document or [], collection or [], meta or []),
         )
-        result = await rag.aquery(question, param)
-        if result.response_iterator is not None:
-            result = replace(result, content=await _streamed(run.screen, result.response_iterator))
-    run.screen.result(_as_data(result), lambda: show_answer(run.screen, result))
+        result = await (_streamed(run.screen, rag, question, param) if param.stream else rag.aquery(question, param))
+    run.screen.result(_as_data(result), lambda: show_answer(run.screen, result, shown=param.stream))
 
 
-async def _streamed(screen: Screen, pieces: AsyncIterator[str]) -> str:
-    shown = []
-    async for piece in pieces:
-        screen.piece(piece)
-        shown.append(piece)
-    screen.say()
-    return "".join(shown)
+async def _streamed(screen: Screen, rag: EasyKnowledgeRetriever, question: str, param: QueryParam) -> QueryResult:
+    """Shows the answer as it is written; what its check says of it stands below."""
+    result = QueryResult(query=question)
+    async with rag.stream(question, param) as events:
+        async for event in events:
+            match event:
+                case Token():
+                    screen.piece(event.text)
+                case StreamWarning(message=message) if message:
+                    screen.say()
+                    screen.note(message)
+                case Done():
+                    screen.say()
+                    result = event.result
+    return result
 
 
 async def _filter(rag: EasyKnowledgeRetriever, documents: list[str], collections: list[str], meta: list[str]) -> SearchFilter:
@@ -101,34 +105,25 @@ def _as_data(result: QueryResult) -> dict[str, object]:
     }
 
 
-def show_answer(screen: Screen, result: QueryResult) -> None:
-    """An answer and its sources, for people."""
-    if not result.is_streaming:
+def show_answer(screen: Screen, result: QueryResult, *, shown: bool = False) -> None:
+    """An answer and its sources, for people.
+
+    Args:
+        screen: Where.
+        result: The answer.
+        shown: Whether its text stands there already.
+    """
+    if not shown:
         screen.say(result.content)
-    references = result.references or _cited(result)
-    if references:
+    if result.references:
         screen.say()
         screen.say("Sources", style="bold")
-    for reference in references:
+    for reference in result.references:
         screen.say(f"[{reference.reference_id}] {reference.file_path}{_pages(reference)}")
         if reference.quote:
             screen.say(f"    “{' '.join(reference.quote.split())}”", style="dim")
     for degraded in result.degraded:
         screen.note(f"degraded: {degraded}")
-
-
-def _cited(result: QueryResult) -> list[Reference]:
-    """The passages a streamed answer names; it was shown before its citations could be checked."""
-    numbers = set(re.findall(r"\[(\d+)\]", result.content)) if result.is_streaming else set()
-    return [
-        Reference(chunk["reference_id"], chunk["file_path"], _range(chunk["page_start"], chunk["page_end"]))
-        for chunk in result.chunks
-        if chunk["reference_id"] in numbers
-    ]
-
-
-def _range(first: int | None, last: int | None) -> tuple[int, ...]:
-    return () if first is None else tuple(range(first, (last or first) + 1))
 
 
 def _pages(reference: Reference) -> str:

@@ -26,6 +26,8 @@ class Features:
     """How JSON is asked for: the place in ``llm.json_mode.LADDER``."""
     token_field: str = "max_tokens"
     """Name of the ceiling of an answer."""
+    counts_streams: bool = True
+    """Whether it takes the wish to tell at the end of a stream what it took."""
     fixed_temperature: bool = False
     """Whether a temperature is refused."""
     room: int | None = None

@@ -55,10 +55,12 @@ def adapted(sending: Sending, error: UpstreamError, known: Features) -> Sending 
     if sending.loud is not None and error.is_about_content:
         known.keeps_thinking = True
         return Sending(sending.loud, widened=True)
-    if "temperature" in error.message and "temperature" in body:
-        known.fixed_temperature = True
-        return replace(sending, body=_without(body, "temperature"))
-    return None
+    unwanted = next((field for field in ("stream_options", "temperature") if field in error.message and field in body), None)
+    if unwanted is None:
+        return None
+    known.counts_streams &= unwanted != "stream_options"
+    known.fixed_temperature |= unwanted == "temperature"
+    return replace(sending, body=_without(body, unwanted))
 
 
 def _with_room(body: Mapping[str, Any], error: OutOfRoom, known: Features) -> Sending:

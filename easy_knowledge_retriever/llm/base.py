@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
-__all__ = ["Completion", "EmbeddingService", "InputType", "LLMService", "Message", "Priority"]
+__all__ = ["Completion", "EmbeddingService", "Ending", "InputType", "LLMService", "Message", "Priority"]
 
 InputType = Literal["query", "document"]
 Priority = Literal["query", "ingest"]
@@ -31,6 +31,28 @@ class Completion:
     finish_reason: str = "stop"
     usage: Usage = field(default_factory=Usage)
     cached: bool = False
+
+
+class Ending(str):
+    """The last piece of a stream: it has no text and tells what the answer took. A model that cannot tell leaves it out."""
+
+    __slots__ = ("cached", "finish_reason", "usage")
+    usage: Usage
+    finish_reason: str
+    """``stop``, ``length``, …; empty if the model did not say."""
+    cached: bool
+
+    def __new__(cls, usage: Usage, finish_reason: str = "stop", *, cached: bool = False) -> Self:
+        """The piece.
+
+        Args:
+            usage: What the answer took.
+            finish_reason: Why it ended.
+            cached: Whether it was given before.
+        """
+        piece = super().__new__(cls)
+        piece.usage, piece.finish_reason, piece.cached = usage, finish_reason, cached
+        return piece
 
 
 class LLMService(ABC):
@@ -66,7 +88,7 @@ class LLMService(ABC):
     def stream(
         self, messages: Sequence[Message], *, priority: Priority = "query", max_tokens: int | None = None
     ) -> AsyncIterator[str]:
-        """The answer in pieces as they come.
+        """The answer in pieces as they come; a last one, an :class:`Ending`, tells what it took.
 
         Raises:
             UpstreamError: The endpoint failed, perhaps after some pieces.

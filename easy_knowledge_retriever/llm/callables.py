@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
 
 from easy_knowledge_retriever.errors import BadResponse, ConfigError
-from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
-from easy_knowledge_retriever.llm.reasoning import without_reasoning
+from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.reasoning import ReasoningFilter, without_reasoning
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = ["CallableEmbedding", "CallableLLM", "as_embedding_service", "as_llm_service"]
@@ -80,13 +81,19 @@ class CallableLLM(LLMService):
 
     async def stream(
         self, messages: Sequence[Message], *, priority: Priority = "query", max_tokens: int | None = None
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         answer = await self._ask(messages, stream=True)
         if isinstance(answer, str):
             yield without_reasoning(answer)
-            return
-        async for piece in answer:
-            yield piece
+        else:
+            reasoning = ReasoningFilter()
+            async with aclosing(_pieces(answer)) as pieces:
+                async for piece in pieces:
+                    if shown := reasoning.feed(piece):
+                        yield shown
+            if rest := reasoning.rest():
+                yield rest
+        yield Ending(Usage(llm_calls=1))
 
     async def _ask(self, messages: Sequence[Message], **keywords: bool) -> str | AsyncIterator[str]:
         system = "\n\n".join(message.content for message in messages if message.role == "system")
@@ -107,6 +114,16 @@ class CallableLLM(LLMService):
         except (TypeError, ValueError):  # a function written in C
             return False
         return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+async def _pieces(answer: AsyncIterator[str]) -> AsyncGenerator[str]:
+    """The pieces; a generator that is left half way is closed at once: it may hold a connection."""
+    try:
+        async for piece in answer:
+            yield piece
+    finally:
+        if isinstance(answer, AsyncGenerator):
+            await answer.aclose()
 
 
 class CallableEmbedding(EmbeddingService):

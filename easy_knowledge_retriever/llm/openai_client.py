@@ -153,6 +153,8 @@ class Piece:
     """Characters of reasoning that came with it."""
     refusal: bool = False
     finish: str = ""
+    usage: Mapping[str, Any] | None = None
+    """What the answer took, in the words of the endpoint; near its end, if at all."""
 
 
 class OpenAIClient:
@@ -318,9 +320,11 @@ def _piece(event: Any) -> Piece:
     delta = getattr(choice, "delta", None)
     text = getattr(delta, "content", None)
     thought = [getattr(delta, name, None) for name in ("reasoning_content", "reasoning")]
+    usage = getattr(getattr(event, "usage", None), "__dict__", None)
     return Piece(
         text if isinstance(text, str) else "",
         max(len(part) if isinstance(part, str) else 0 for part in thought),
         bool(getattr(delta, "refusal", None)),
         str(getattr(choice, "finish_reason", None) or ""),
+        usage,
     )

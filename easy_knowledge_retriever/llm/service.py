@@ -21,8 +21,8 @@ from easy_knowledge_retriever.endpoints.features import Features, features_of
 from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
 from easy_knowledge_retriever.errors import BadResponse, ConfigError, ContentRefused, ContextTooLong, UpstreamError
 from easy_knowledge_retriever.llm.adapting import Sending, adapted, learn, merged
-from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
-from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, read_reply, storable
+from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, read_reply, storable, usage_of
 from easy_knowledge_retriever.llm.json_mode import LAST_RUNG, asked_for_json, ignored_json, response_format
 from easy_knowledge_retriever.llm.openai_client import ApiKey, OpenAIClient, connection
 from easy_knowledge_retriever.llm.reasoning import ReasoningFilter
@@ -199,35 +199,39 @@ class OpenAILLMService(LLMService):
 
     async def stream(
         self, messages: Sequence[Message], *, priority: Priority = "query", max_tokens: int | None = None
-    ) -> AsyncIterator[str]:
-        sending, begun = Sending(self._body(messages, max_tokens, priority)), False
+    ) -> AsyncGenerator[str]:
+        counted = {"stream_options": {"include_usage": True}} if self._features.counts_streams else {}
+        sending, begun, spent = Sending(counted | self._body(messages, max_tokens, priority)), False, Usage()
         while True:
             try:
                 async with aclosing(self._shown(sending.body)) as pieces:
                     async for piece in pieces:
                         begun = True
-                        yield piece
+                        yield Ending(piece.usage + spent, piece.finish_reason) if isinstance(piece, Ending) else piece
             except UpstreamError as error:
                 changed = None if begun else adapted(sending, error, self._features)
                 if changed is None:
                     raise
+                spent += error.usage if isinstance(error, OutOfRoom) else Usage()
                 sending = changed
             else:
                 learn(sending, self._features, self._where)
                 return
 
     async def _shown(self, body: Mapping[str, Any]) -> AsyncGenerator[str]:
-        """What may be shown of one streamed answer.
+        """What may be shown of one streamed answer, and its ending.
 
         Raises:
             UpstreamError: It failed, was declined, holds no text, or does not end.
         """
         reasoning, length, thought, finish, refused = ReasoningFilter(), 0, 0, "", False
+        usage = Usage(llm_calls=1)
         async with aclosing(self._client.pieces(body)) as pieces:
             async for piece in pieces:
                 shown = reasoning.feed(storable(piece.text))
                 length, thought = length + len(shown), thought + len(piece.text) - len(shown) + piece.reasoning
                 refused, finish = refused or piece.refusal, piece.finish or finish
+                usage = usage_of({"usage": piece.usage}) if piece.usage else usage
                 if max(length, thought) > LONGEST_ANSWER:
                     raise BadResponse(f"the model {self._model!r} does not stop answering")
                 if shown:
@@ -239,8 +243,10 @@ class OpenAILLMService(LLMService):
             raise ContentRefused(f"the model {self._model!r} declined to answer")
         if not length and not rest:
             if finish == "length":
-                raise OutOfRoom(f"the model {self._model!r} streamed no text", thought="shown" if thought else "no")
+                thinking: Literal["shown", "no"] = "shown" if thought else "no"
+                raise OutOfRoom(f"the model {self._model!r} streamed no text", usage=usage, thought=thinking)
             raise BadResponse(f"the model {self._model!r} streamed no text")
+        yield Ending(usage, finish)
 
     def _body(self, messages: Sequence[Message], max_tokens: int | None, priority: Priority) -> dict[str, Any]:
         known = self._features

@@ -18,7 +18,7 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy, retrying
 from easy_knowledge_retriever.errors import BudgetExceeded
 from easy_knowledge_retriever.events import ModelCalled, Observer
-from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = [
@@ -118,11 +118,13 @@ class ObservedLLM(LLMWrapper):
         return completion
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        began = time.perf_counter()
+        began, usage, cached = time.perf_counter(), Usage(), False
         async with aclosing(request.stream(self.service)) as pieces:
             async for piece in pieces:
+                if isinstance(piece, Ending):
+                    usage, cached = piece.usage, piece.cached
                 yield piece
-        self._tell(began, Usage(), cached=False)
+        self._tell(began, usage, cached)
 
     def _tell(self, began: float, usage: Usage, cached: bool) -> None:
         seconds = time.perf_counter() - began
@@ -171,6 +173,8 @@ class BudgetedLLM(LLMWrapper):
         self._budget.reserve()
         async with aclosing(request.stream(self.service)) as pieces:
             async for piece in pieces:
+                if isinstance(piece, Ending) and piece.cached:
+                    self._budget.give_back()
                 yield piece
 
 
@@ -189,7 +193,7 @@ class ReplyStore(Protocol):
 class CachedLLM(LLMWrapper):
     """Gives an answer that was given before. The key is a digest, so no prompt is stored.
 
-    Only a whole answer that is accepted is kept; one that was streamed is not.
+    Only a whole answer that is accepted is kept, streamed or not.
 
     Args:
         service: The model.
@@ -210,18 +214,27 @@ class CachedLLM(LLMWrapper):
         if kept is not None:
             return Completion(kept, usage=Usage(cached_calls=1), cached=True)
         completion = await request.complete(self.service)
-        if completion.finish_reason == "stop" and self._accept(completion.text):
-            await self._store.put_many({key: {"text": completion.text, "at": int(time.time())}})
+        await self._keep(key, completion.text, completion.finish_reason)
         return completion
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        kept = await self._kept(self._key(request))
+        key = self._key(request)
+        kept = await self._kept(key)
         if kept is not None:
             yield kept
+            yield Ending(Usage(cached_calls=1), cached=True)
             return
+        text: list[str] = []
         async with aclosing(request.stream(self.service)) as pieces:
             async for piece in pieces:
+                if isinstance(piece, Ending):
+                    await self._keep(key, "".join(text).strip(), piece.finish_reason)
+                text.append(piece)
                 yield piece
+
+    async def _keep(self, key: str, text: str, finish_reason: str) -> None:
+        if finish_reason == "stop" and self._accept(text):
+            await self._store.put_many({key: {"text": text, "at": int(time.time())}})
 
     def _key(self, request: Request) -> str:
         turns = [(message.role, message.content) for message in request.messages]

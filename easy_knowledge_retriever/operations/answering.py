@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from easy_knowledge_retriever.llm.base import EmbeddingService, Message
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
-from easy_knowledge_retriever.operations.citation_check import check_citations, coverage, idf_of, quote_of
+from easy_knowledge_retriever.operations.citation_check import coverage, idf_of, quote_of
 from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.sentences import sentences
@@ -149,16 +149,12 @@ class ExtractiveAnswerer(Answerer):
         """The sentences of the passages by how well they answer, best first: what the threshold is compared with."""
         return (await self._scored(question, passages))[0]
 
-    async def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
+    async def stream(self, request: AnswerRequest) -> AsyncGenerator[str | Answer]:
         """The answer sentence by sentence."""
-        text = (await self.answer(request)).text
-        for piece in re.split(r"(?<=\]) ", text):
-            yield piece if text.endswith(piece) else f"{piece} "
-
-    async def finish(self, request: AnswerRequest, text: str) -> Answer:
-        """The answer a streamed text amounts to."""
-        checked = check_citations(text, request.context.passages)
-        return Answer(checked.text, checked.citations, refused=not checked.citations)
+        answer = await self.answer(request)
+        for piece in re.split(r"(?<=\] )", answer.text):
+            yield piece
+        yield answer
 
     def prompt(self, request: AnswerRequest) -> tuple[Message, ...]:
         """The context as one message: there is no model."""

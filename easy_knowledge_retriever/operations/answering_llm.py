@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
-from easy_knowledge_retriever.llm.base import LLMService, Message
+from easy_knowledge_retriever.llm.base import Ending, LLMService, Message
+from easy_knowledge_retriever.llm.wrappers import Request
 from easy_knowledge_retriever.operations.answering import refusal
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
 from easy_knowledge_retriever.operations.citation_check import check_citations
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.text.hashing import digest
+from easy_knowledge_retriever.types import Usage
 
 __all__ = ["LLMAnswerer"]
 
@@ -39,20 +43,33 @@ class LLMAnswerer(Answerer):
         if _has_nothing(request):
             return Answer(refusal(request.question), refused=True)
         completion = await (request.model or self._model).complete(self.prompt(request))
-        answer = await self.finish(request, completion.text)
-        return replace(answer, usage=completion.usage + answer.usage)
+        return await self._ended(request, completion.text, Ending(completion.usage, completion.finish_reason))
 
-    async def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
-        """The answer in pieces.
+    async def stream(self, request: AnswerRequest) -> AsyncGenerator[str | Answer]:
+        """The answer in pieces, then the checked answer.
 
         Raises:
             UpstreamError: The model failed, perhaps after some pieces.
         """
         if _has_nothing(request):
             yield refusal(request.question)
+            yield Answer(refusal(request.question), refused=True)
             return
-        async for piece in (request.model or self._model).stream(self.prompt(request)):
-            yield piece
+        text: list[str] = []
+        ending, shown = Ending(Usage(llm_calls=1)), _Shown(escaped=request.grounded)
+        async with aclosing(Request(self.prompt(request)).stream(request.model or self._model)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Ending):
+                    ending = piece
+                text.append(piece)
+                yield shown.feed(piece)
+        yield shown.rest()
+        yield await self._ended(request, "".join(text), ending)
+
+    async def _ended(self, request: AnswerRequest, text: str, ending: Ending) -> Answer:
+        answer = await self.finish(request, text)
+        cut = ("the model stopped at its limit of tokens: the answer is cut",) if ending.finish_reason == "length" else ()
+        return replace(answer, usage=ending.usage + answer.usage, warnings=(*cut, *answer.warnings))
 
     async def finish(self, request: AnswerRequest, text: str) -> Answer:
         """The answer a text amounts to: citations of passages that were not given taken out, the others checked."""
@@ -60,7 +77,7 @@ class LLMAnswerer(Answerer):
         if not request.grounded:
             return Answer(text)
         # The passages were escaped, so a sentence that was copied from them still is.
-        checked = check_citations(html.unescape(text), request.context.passages)
+        checked = check_citations(_unescaped(text), request.context.passages)
         refused = not checked.citations and refusal(request.question) in checked.text
         warnings = []
         if checked.unknown:
@@ -88,6 +105,46 @@ class LLMAnswerer(Answerer):
         return self._prompts.answer_question.render(
             tag=tag, context=context, refusal=refusal(request.question), question=request.question
         )
+
+
+class _Shown:
+    """A text that comes in pieces without its leading white space and the escapes that were copied from the passages.
+
+    Args:
+        escaped: Whether it may hold such escapes.
+    """
+
+    def __init__(self, *, escaped: bool) -> None:
+        self._escaped = escaped
+        self._held = ""
+        self._begun = False
+
+    def feed(self, piece: str) -> str:
+        """What may be shown now: all but an escape that is not complete."""
+        if self._escaped:
+            text = self._held + piece
+            start = text.rfind("&", -_LONGEST_ESCAPE)
+            cut = len(text) if start < 0 or ";" in text[start:] else start
+            shown, self._held = _unescaped(text[:cut]), text[cut:]
+        else:
+            shown = piece
+        if not self._begun:
+            shown = shown.lstrip()
+            self._begun = bool(shown)
+        return shown
+
+    def rest(self) -> str:
+        """What was held back."""
+        return _unescaped(self._held)
+
+
+def _unescaped(text: str) -> str:
+    """The text without the escapes of the context; nothing else that looks like one is touched."""
+    return _ESCAPE.sub(lambda match: html.unescape(match[0]), text)
+
+
+_ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|#x27);")
+_LONGEST_ESCAPE = 6
 
 
 def _has_nothing(request: AnswerRequest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from easy_knowledge_retriever.llm.base import LLMService, Message
@@ -115,14 +115,11 @@ class Answerer(ABC):
         """
 
     @abstractmethod
-    def stream(self, request: AnswerRequest) -> AsyncIterator[str]:
-        """The answer in pieces. Their concatenation is the text before citations are checked."""
+    def stream(self, request: AnswerRequest) -> AsyncGenerator[str | Answer]:
+        """The answer in pieces as they come, and last of all the answer they amount to: checked, as :meth:`answer` gives it.
 
-    @abstractmethod
-    async def finish(self, request: AnswerRequest, text: str) -> Answer:
-        """The answer that a fully streamed text amounts to: its citations parsed and checked.
-
-        Checking may ask a model. Its failure is named in ``degraded`` and loses no answer.
+        Raises:
+            UpstreamError: The model endpoint failed, perhaps after some pieces.
         """
 
     @abstractmethod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,13 @@ from easy_knowledge_retriever.operations.following import following_chunks, with
 from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.keywords import choose_names, follow_up_names, name_candidates
 from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
-from easy_knowledge_retriever.query import QueryParam, QueryResult
+from easy_knowledge_retriever.query import QueryParam, QueryResult, as_failure
 from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts
 from easy_knowledge_retriever.retrieval.plan import Plan, make_plan
 from easy_knowledge_retriever.retrieval.registry import RetrievalFactory
 from easy_knowledge_retriever.retrieval.search import IndexSearches
+from easy_knowledge_retriever.retrieval.streaming import answer_events, failed
+from easy_knowledge_retriever.streaming import AnswerPieces, AnswerStream, StreamEvent
 from easy_knowledge_retriever.text.analyzer import analyze_question
 from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Chunk, Context, Hit, Usage
 
@@ -90,6 +92,10 @@ class Prepared:
     began: float
 
 
+async def _always() -> None:
+    """Any base may be asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retrieving:
     """Answers questions from one base. Holds no state: safe to share between concurrent questions."""
@@ -98,6 +104,8 @@ class Retrieving:
     settings: Settings
     services: Services
     observer: Observer = ignore
+    check: Callable[[], Awaitable[object]] = _always
+    """Awaited before each question; raises where the base cannot be asked."""
 
     async def retrieve(self, question: str, strategy: Retrieval | None = None, param: QueryParam | None = None) -> Context:
         """The context of a question, without an answer.
@@ -124,11 +132,34 @@ class Retrieving:
         param = param or QueryParam()
         try:
             prepared = await self.prepare(question, param, strategy, system_prompt)
-            return await self._answered(prepared, param)
+            if param.stream and not (param.only_need_context or param.only_need_prompt):
+                pieces = AnswerPieces(AnswerStream(answer_events(self, prepared, param)))
+                return replace(self.result(prepared), response_iterator=pieces, is_streaming=True)
+            return await self.answered(prepared, param)
         except EKRError as failure:
             if param.raise_on_error:
                 raise
-            return QueryResult(query=question, status="failure", message=str(failure), metadata={"error": failure.code})
+            return as_failure(QueryResult(query=question), failure)
+
+    async def stream(
+        self, question: str, param: QueryParam, strategy: Retrieval | None = None, system_prompt: str | None = None
+    ) -> AsyncGenerator[StreamEvent]:
+        """The answer to a question as events: sources, pieces of text, checked citations, the result of :meth:`query`.
+
+        Raises:
+            EKRError: As :meth:`query`; perhaps after some pieces.
+        """
+        try:
+            prepared = await self.prepare(question, param, strategy, system_prompt)
+        except EKRError as failure:
+            if param.raise_on_error:
+                raise
+            for event in failed(QueryResult(query=question), failure):
+                yield event
+            return
+        async with aclosing(answer_events(self, prepared, param)) as answering:
+            async for event in answering:
+                yield event
 
     async def prepare(
         self, question: str, param: QueryParam, strategy: Retrieval | None = None, system_prompt: str | None = None
@@ -138,6 +169,7 @@ class Retrieving:
         Raises:
             EKRError: See :meth:`query`.
         """
+        await self.check()
         began = time.perf_counter()
         if not question.strip():
             raise ConfigError("the question is empty", hint="ask something")
@@ -163,21 +195,25 @@ class Retrieving:
         )
         return Prepared(question, plan, request, record, began)
 
-    async def _answered(self, prepared: Prepared, param: QueryParam) -> QueryResult:
+    async def answered(self, prepared: Prepared, param: QueryParam) -> QueryResult:
+        """Steps 12 and 13 at one go.
+
+        Raises:
+            UpstreamError: The model failed.
+        """
         answerer = self.services.answerer
         if param.only_need_context:
-            return self._result(prepared, content=prepared.request.context.text)
+            return self._finished(prepared, self.result(prepared, content=prepared.request.context.text))
         if param.only_need_prompt:
             messages = answerer.prompt(prepared.request)
-            return self._result(prepared, content="\n\n".join(message.content for message in messages))
-        if param.stream:
-            return replace(self._result(prepared), response_iterator=answerer.stream(prepared.request), is_streaming=True)
+            content = "\n\n".join(message.content for message in messages)
+            return self._finished(prepared, self.result(prepared, content=content))
         with prepared.record.timed("answer"):
             answer = await answerer.answer(prepared.request)
         return self.finish(prepared, answer, with_sources=param.include_references)
 
     def finish(self, prepared: Prepared, answer: Answer, *, with_sources: bool = False) -> QueryResult:
-        """The result that an answer amounts to. After streaming, ``answer`` is ``Answerer.finish`` of the whole text.
+        """The result that an answer, streamed or not, amounts to.
 
         Args:
             prepared: From :meth:`prepare`.
@@ -188,9 +224,9 @@ class Retrieving:
         content = f"{answer.text}{_sources(references)}" if with_sources else answer.text
         prepared.record.counts |= answer.counts
         prepared.record.degraded += answer.degraded
-        result = self._result(prepared, content=content)
+        result = self.result(prepared, content=content)
         metadata = {**result.metadata, "warnings": list(answer.warnings)} if answer.warnings else result.metadata
-        return replace(
+        result = replace(
             result,
             citations=answer.citations,
             claims=answer.claims,
@@ -199,13 +235,24 @@ class Retrieving:
             usage=prepared.record.usage + answer.usage,
             metadata=metadata,
         )
+        return self._finished(prepared, result)
 
-    def _result(self, prepared: Prepared, content: str = "") -> QueryResult:
+    def _finished(self, prepared: Prepared, result: QueryResult) -> QueryResult:
+        passages = len(prepared.request.context.passages)
+        self.observer(QueryFinished(prepared.plan.strategy.mode, passages, _since(prepared)))
+        return result
+
+    def result(self, prepared: Prepared, content: str = "") -> QueryResult:
+        """The result before there is an answer.
+
+        Args:
+            prepared: From :meth:`prepare`.
+            content: What stands for the answer.
+        """
         context, record = prepared.request.context, prepared.record
         messages = self.services.answerer.prompt(prepared.request)
         data: Mapping[str, Any] = context.raw_data or {"entities": [], "relationships": [], "chunks": [], "references": []}
         metadata = self._metadata(prepared)
-        self.observer(QueryFinished(prepared.plan.strategy.mode, len(context.passages), _since(prepared)))
         return QueryResult(
             content=content,
             query=prepared.question,

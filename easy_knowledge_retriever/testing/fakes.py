@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from easy_knowledge_retriever.events import Event
-from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
 from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
@@ -145,14 +145,15 @@ class FakeLLMService(_Fake, LLMService):
         json_schema: Mapping[str, Any] | None = None,
     ) -> Completion:
         text = await self._answer(messages)
-        asked = sum(len(_words(message.content)) for message in messages)
-        return Completion(text, usage=Usage(llm_calls=1, prompt_tokens=asked, completion_tokens=len(_words(text))))
+        return Completion(text, usage=_used(messages, text))
 
     async def stream(
         self, messages: Sequence[Message], *, priority: Priority = "query", max_tokens: int | None = None
     ) -> AsyncIterator[str]:
-        for piece in re.findall(r"\s*\S+|\s+$", await self._answer(messages)):
+        text = await self._answer(messages)
+        for piece in re.findall(r"\s*\S+|\s+$", text):
             yield piece
+        yield Ending(_used(messages, text))
 
     async def _answer(self, messages: Sequence[Message]) -> str:
         self.requests.append(tuple(messages))
@@ -193,6 +194,11 @@ class RecordingObserver:
     def of(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
+
+
+def _used(messages: Sequence[Message], answer: str) -> Usage:
+    asked = sum(len(_words(message.content)) for message in messages)
+    return Usage(llm_calls=1, prompt_tokens=asked, completion_tokens=len(_words(answer)))
 
 
 def _words(text: str) -> list[str]:

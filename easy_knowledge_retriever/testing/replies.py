@@ -43,6 +43,8 @@ class ChatReply:
     """Further fields of the message, such as ``reasoning_content`` or ``refusal``."""
     pieces: Sequence[str] | None = None
     """How it is streamed; word by word if None."""
+    pause: float = 0.0
+    """Seconds between two streamed pieces."""
 
 
 ChatMode = Callable[[Chat], str | ChatReply]

@@ -70,12 +70,15 @@ class _Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     pieces: Sequence[bytes] | None = None
     """Sent one after the other instead of the body."""
+    pause: float = 0.0
+    """Seconds between two of them."""
 
 
 class OpenAITestServer:
     """Serves on 127.0.0.1 while its block runs.
 
-    ``requests`` holds what came in; ``peak`` how many requests of a path ran at once at most.
+    ``requests`` holds what came in; ``peak`` how many requests of a path ran at once at most; ``left`` how many clients of
+    a path went away before the end of a streamed answer.
 
     Args:
         chat: Answers chats; :func:`~easy_knowledge_retriever.testing.replies.assistant` does what our prompts ask for.
@@ -98,6 +101,7 @@ class OpenAITestServer:
         self.delay = delay
         self.requests: list[Recorded] = []
         self.peak: Counter[str] = Counter()
+        self.left: Counter[str] = Counter()
         self._dimension = dimension
         self._port = port
         self._api_key = api_key
@@ -204,10 +208,30 @@ class OpenAITestServer:
                 writer.transport.abort()
                 return False
             response = _failed(fault) if fault else None
-            await _send(writer, response or self._answer(path, headers, body))
+            response = response or self._answer(path, headers, body)
+            await _send(writer, response)
+            if response.pieces is not None and not await self._streamed(reader, writer, response):
+                self.left[path] += 1
+                return False
+        return True
+
+    async def _streamed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, response: _Response) -> bool:
+        """Sends a streamed answer piece by piece; False if the client went away before its end."""
+        for piece in [*(response.pieces or ()), b""]:
+            if reader.at_eof() or writer.is_closing():
+                return False
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            try:
+                await writer.drain()
+            except ConnectionError:
+                return False
+            if piece:
+                await self._pause(response.pause)
         return True
 
     async def _pause(self, seconds: float) -> None:
+        if not seconds:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -232,9 +256,9 @@ class OpenAITestServer:
         answer = self.chat(Chat(str(body.get("model", "")), tuple(body.get("messages", ())), body))
         reply = ChatReply(answer) if isinstance(answer, str) else answer
         if body.get("stream"):
-            return _Response(200, b"", {"content-type": "text/event-stream"}, _events(reply))
-        prompt = sum(len(str(message.get("content", "")).split()) for message in body.get("messages", ()))
-        completion = len((reply.text or "").split())
+            options = body.get("stream_options") or {}
+            events = _events(reply, _usage(reply, body) if options.get("include_usage") else None)
+            return _Response(200, b"", {"content-type": "text/event-stream"}, events, reply.pause)
         message = {"role": "assistant", "content": reply.text, **reply.message}
         return _json(
             {
@@ -243,11 +267,7 @@ class OpenAITestServer:
                 "created": 0,
                 "model": body.get("model"),
                 "choices": [{"index": 0, "finish_reason": reply.finish_reason, "message": message}],
-                "usage": {
-                    "prompt_tokens": prompt,
-                    "completion_tokens": completion,
-                    "total_tokens": prompt + completion,
-                },
+                "usage": _usage(reply, body),
             }
         )
 
@@ -294,18 +314,26 @@ def _scores(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
     return sorted(enumerate(shares), key=lambda row: -row[1])
 
 
-def _events(reply: ChatReply) -> list[bytes]:
-    """A streamed chat as server-sent events."""
+def _usage(reply: ChatReply, body: Mapping[str, Any]) -> dict[str, int]:
+    prompt = sum(len(str(message.get("content", "")).split()) for message in body.get("messages", ()))
+    completion = len((reply.text or "".join(reply.pieces or ())).split())
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _events(reply: ChatReply, usage: Mapping[str, int] | None) -> list[bytes]:
+    """A streamed chat as server-sent events, with what it took if that was asked for."""
     pieces = reply.pieces if reply.pieces is not None else re.findall(r"\s*\S+|\s+$", reply.text or "")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{name: value} for name, value in reply.message.items()]
     deltas += [{"content": piece} for piece in pieces]
-    events = []
+    head = {"id": "chat-1", "object": "chat.completion.chunk", "created": 0, "model": _MODEL}
+    sent: list[dict[str, Any]] = []
     for delta, finish in [*((delta, None) for delta in deltas), ({}, reply.finish_reason)]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        event = {"id": "chat-1", "object": "chat.completion.chunk", "created": 0, "model": _MODEL, "choices": [choice]}
-        events.append(f"data: {json.dumps(event)}\n\n".encode())
-    return [*events, b"data: [DONE]\n\n"]
+        sent.append({**head, "choices": [choice]})
+    if usage is not None:
+        sent.append({**head, "choices": [], "usage": usage})
+    return [*(f"data: {json.dumps(event)}\n\n".encode() for event in sent), b"data: [DONE]\n\n"]
 
 
 def _json(value: object, status: int = 200) -> _Response:
@@ -338,9 +366,6 @@ async def _send(writer: asyncio.StreamWriter, response: _Response) -> None:
         writer.write("\r\n".join([*lines, "\r\n"]).encode() + response.body)
     else:
         writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "\r\n"]).encode())
-        for piece in [*response.pieces, b""]:
-            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-            await writer.drain()
     await writer.drain()
 
 

@@ -18,6 +18,7 @@ from easy_knowledge_retriever import (
     QueryParam,
     StorageNotOpenError,
 )
+from easy_knowledge_retriever.streaming import Done
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 
 TEXTS = [
@@ -107,6 +108,10 @@ async def test_another_model_is_refused_by_questions_too(tmp_path: Path) -> None
             await rag.retrieve("Who leads the Otter station?")
         result = await rag.aquery("Who?", QueryParam(raise_on_error=False))
         assert (result.status, result.metadata["error"]) == ("failure", "embedding_mismatch")
+        with pytest.raises(EmbeddingMismatchError):
+            _ = [event async for event in rag.stream("Who?")]
+        events = [event async for event in rag.stream("Who?", QueryParam(raise_on_error=False))]
+        assert [event.kind for event in events] == ["warning", "done"]
         assert len(await rag.get_docs()) == 2
 
 
@@ -153,6 +158,24 @@ def test_the_synchronous_door(tmp_path: Path) -> None:
         assert door.delete_by_doc_id(report.document_id).status == "success"
         door.clear_cache()
     rag.sync.close()
+
+
+def test_the_synchronous_door_streams(tmp_path: Path) -> None:
+    question = "Who leads the Otter station?"
+    with retriever(tmp_path).sync as door:
+        door.insert(TEXTS[0], file_paths="otter.md")
+        whole = door.query(question, QueryParam(mode="naive", stream=True))
+        assert not whole.is_streaming
+        events = list(door.stream(question, QueryParam(mode="naive")))
+        assert events[0].kind == "retrieved"
+        assert isinstance(events[-1], Done)
+        assert (events[-1].result.content, events[-1].result.citations) == (whole.content, whole.citations)
+        for event in door.stream(question):
+            assert event.kind == "retrieved"
+            break
+        left = door.stream(question)
+        next(left)
+    left.close()
 
 
 async def test_the_synchronous_door_works_inside_a_running_loop(tmp_path: Path) -> None:

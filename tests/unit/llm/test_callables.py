@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,7 @@ async def test_a_function_is_a_language_model() -> None:
 
 async def test_other_shapes_of_functions() -> None:
     assert (await as_llm_service(plain).complete(CHAT)).text == "three"
-    assert [piece async for piece in as_llm_service(plain).stream(CHAT)] == ["three"]
+    assert [piece async for piece in as_llm_service(plain).stream(CHAT)] == ["three", ""]
     assert (await as_llm_service(partial(echo)).complete(CHAT)).text.startswith("three")
     service = as_llm_service(pieces)
     assert (await service.complete(CHAT)).text == "ab"
@@ -102,5 +103,22 @@ class Opaque:
 
 async def test_a_function_without_a_signature_is_called_plainly() -> None:
     service = as_llm_service(Opaque())
-    assert [piece async for piece in service.stream(CHAT)] == ["three"]
+    assert [piece async for piece in service.stream(CHAT)] == ["three", ""]
     assert service.model.endswith("Opaque")
+
+
+async def test_a_streaming_function_shows_no_reasoning_and_is_closed_when_it_is_left() -> None:
+    closed = []
+
+    async def pieces() -> AsyncIterator[str]:
+        try:
+            for piece in ("<thi", "nk>secret</th", "ink>open", " door", " <th"):
+                yield piece
+        finally:
+            closed.append(True)
+
+    service = as_llm_service(lambda prompt, stream=False, **_: pieces())
+    assert "".join([piece async for piece in service.stream(CHAT)]) == "open door <th"
+    async with aclosing(service.stream(CHAT)) as left:  # type: ignore[type-var]
+        assert await anext(left) == "open"
+    assert closed == [True, True]

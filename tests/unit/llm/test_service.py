@@ -23,11 +23,12 @@ from easy_knowledge_retriever.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from easy_knowledge_retriever.llm.base import Message
+from easy_knowledge_retriever.llm.base import Ending, Message
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.testing.replies import Chat, ChatReply
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, Fault, OpenAITestServer
+from easy_knowledge_retriever.types import Usage
 
 ASK = (Message("user", "hello there"),)
 FAST = RetryPolicy(first_wait=0.001, longest_wait=0.002)
@@ -85,7 +86,31 @@ async def test_a_service_can_be_called(server: OpenAITestServer, llm: OpenAILLMS
 
 
 async def test_a_stream_gives_pieces(llm: OpenAILLMService) -> None:
-    assert [piece async for piece in llm.stream(ASK)] == ["hello", " there"]
+    pieces = [piece async for piece in llm.stream(ASK)]
+    assert pieces == ["hello", " there", ""]
+    ending = pieces[-1]
+    assert isinstance(ending, Ending)
+    assert (ending.usage, ending.finish_reason) == (Usage(llm_calls=1, prompt_tokens=2, completion_tokens=2), "stop")
+
+
+async def test_an_endpoint_that_counts_no_stream_is_asked_again_without(server: OpenAITestServer, llm: OpenAILLMService) -> None:
+    body = {"error": {"message": "Unrecognized request argument supplied: stream_options"}}
+    server.fail(CHAT, lambda number, sent: Fault(400, body=body) if "stream_options" in sent else None)
+    for _ in range(2):
+        pieces = [piece async for piece in llm.stream(ASK)]
+        assert "".join(pieces) == "hello there"
+        assert isinstance(pieces[-1], Ending)
+        assert pieces[-1].usage == Usage(llm_calls=1)
+    assert server.count(CHAT) == 3
+
+
+async def test_a_stream_that_was_filtered_is_a_refusal(server: OpenAITestServer, llm: OpenAILLMService) -> None:
+    server.chat = lambda chat: ChatReply("half an ans", finish_reason="content_filter")
+    seen = []
+    with pytest.raises(ContentRefused):
+        async for piece in llm.stream(ASK):
+            seen += [piece]
+    assert "".join(seen) == "half an ans"
 
 
 @pytest.mark.parametrize(

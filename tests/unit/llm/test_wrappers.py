@@ -15,7 +15,7 @@ from easy_knowledge_retriever.endpoints.retry import RetryPolicy
 from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, RateLimited, UpstreamUnavailable
 from easy_knowledge_retriever.events import ModelCalled
 from easy_knowledge_retriever.kg.base import JsonObject
-from easy_knowledge_retriever.llm.base import Completion, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.base import Completion, Ending, LLMService, Message, Priority
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.llm.wrappers import Budget
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeLLMService, RecordingObserver
@@ -55,9 +55,9 @@ async def test_every_answer_is_told(store: MemoryKVStorage) -> None:
     stack = llm_stack(model, observer=observer, cache=store)
     await stack.complete(ask("say four words"))
     await stack.complete(ask("say four words"))
-    assert [piece async for piece in stack.stream(ask("other"))] == ["one", " two", " three"]
+    assert [piece async for piece in stack.stream(ask("other"))] == ["one", " two", " three", ""]
     told = [(e.kind, e.model, e.prompt_tokens, e.completion_tokens, e.cached) for e in observer.of(ModelCalled)]
-    assert told == [("llm", "fake-llm", 3, 3, False), ("llm", "fake-llm", 0, 0, True), ("llm", "fake-llm", 0, 0, False)]
+    assert told == [("llm", "fake-llm", 3, 3, False), ("llm", "fake-llm", 0, 0, True), ("llm", "fake-llm", 1, 3, False)]
 
 
 async def test_a_kept_answer_is_given_again_and_the_prompt_is_not_kept(store: MemoryKVStorage) -> None:
@@ -67,13 +67,28 @@ async def test_a_kept_answer_is_given_again_and_the_prompt_is_not_kept(store: Me
     again = await stack.complete(ask("canary"), max_tokens=5)
     assert (first.cached, again.cached, first.text, again.text) == (False, True, "answer to canary", "answer to canary")
     assert again.usage == Usage(cached_calls=1)
-    assert [piece async for piece in llm_stack(model, cache=store).stream(ask("canary"), max_tokens=5)] == [first.text]
+    assert [piece async for piece in llm_stack(model, cache=store).stream(ask("canary"), max_tokens=5)] == [first.text, ""]
     assert not [key for key in await rows(store) if "canary" in key]
     await stack.complete(ask("canary"))
     await stack.complete(ask("canary"), max_tokens=5, json_schema={"type": "object"})
     await llm_stack(FakeLLMService(["x"], model="other"), cache=store).complete(ask("canary"), max_tokens=5)
     assert model.calls == 3
     assert len(await rows(store)) == 4
+
+
+async def test_a_streamed_answer_is_kept_when_it_came_to_its_end(store: MemoryKVStorage) -> None:
+    model, budget = FakeLLMService(["one two three"] * 2), Budget()
+    stack = llm_stack(model, cache=store, budget=budget)
+    async with aclosing(stack.stream(ask("q"))) as pieces:  # type: ignore[type-var]
+        assert await anext(pieces) == "one"
+    assert await rows(store) == {}
+    assert "".join([piece async for piece in stack.stream(ask("q"))]) == "one two three"
+    whole = await stack.complete(ask("q"))
+    again = [piece async for piece in stack.stream(ask("q"))]
+    assert (whole.text, whole.cached, again) == ("one two three", True, ["one two three", ""])
+    assert isinstance(again[-1], Ending)
+    assert (again[-1].cached, again[-1].usage) == (True, Usage(cached_calls=1))
+    assert (model.calls, budget.llm_calls) == (2, 2)
 
 
 class Cut(FakeLLMService):
@@ -136,7 +151,7 @@ async def test_one_who_waits_for_another_try_holds_no_slot() -> None:
 async def test_a_stream_is_tried_again_until_its_first_piece() -> None:
     model = Limited(["one two"], faults={1: RateLimited("x"), 2: BadResponse("y")})
     pieces = [piece async for piece in llm_stack(model, policy=FAST).stream(ask("q"))]
-    assert (pieces, model.calls) == (["one", " two"], 3)
+    assert (pieces, model.calls) == (["one", " two", ""], 3)
 
 
 class BreaksOff(LLMService):

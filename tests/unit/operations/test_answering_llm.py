@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import AsyncIterator
 
 import pytest
 
+from easy_knowledge_retriever.llm.base import Completion, Ending
 from easy_knowledge_retriever.operations.answering import refusal
 from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
-from easy_knowledge_retriever.operations.base import AnswerRequest
+from easy_knowledge_retriever.operations.base import Answer, AnswerRequest
 from easy_knowledge_retriever.operations.budget import TokenBudget
 from easy_knowledge_retriever.operations.context import write_context
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.prompts.template import PromptTemplate
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
-from easy_knowledge_retriever.types import Chunk, Context, GraphFacts, PageSpan
+from easy_knowledge_retriever.types import Chunk, Context, GraphFacts, PageSpan, Usage
 
 QUESTION = "When was the observatory founded?"
 TEXTS = (
@@ -59,11 +61,41 @@ async def test_a_sentence_copied_from_an_escaped_passage_is_plain_again() -> Non
 
 
 async def test_a_stream_amounts_to_the_same() -> None:
-    answerer = LLMAnswerer(FakeLLMService(["It was founded in 1974 [1]."] * 2))
-    text = "".join([piece async for piece in answerer.stream(REQUEST)])
+    answerer = LLMAnswerer(FakeLLMService([" It was founded in 1974 [1]. It is haunted [7].\n"] * 2))
+    *pieces, streamed = [piece async for piece in answerer.stream(REQUEST)]
+    assert streamed == await answerer.answer(REQUEST)
+    assert "".join(map(str, pieces)).strip() == "It was founded in 1974 [1]. It is haunted [7]."
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+async def test_an_answer_cut_by_the_model_is_marked(reason: str) -> None:
+    class Limited(FakeLLMService):
+        async def complete(self, *arguments: object, **keywords: object) -> Completion:
+            return Completion("In 1974 [1].", reason, Usage(llm_calls=1))
+
+        async def stream(self, *arguments: object, **keywords: object) -> AsyncIterator[str]:
+            yield "In 1974 [1]."
+            yield Ending(Usage(llm_calls=1), reason)
+
+    answerer = LLMAnswerer(Limited())
     whole = await answerer.answer(REQUEST)
-    finished = await answerer.finish(REQUEST, text)
-    assert (finished.text, finished.citations) == (whole.text, whole.citations)
+    assert [piece async for piece in answerer.stream(REQUEST)][-1] == whole
+    assert ("the model stopped at its limit of tokens: the answer is cut" in whole.warnings) is (reason == "length")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+async def test_escapes_are_taken_out_of_a_stream_cut_anywhere(size: int) -> None:
+    text = "Smith &amp; Sons: a &lt; b &amp;amp; R&D; &copy=1 & &#x27;so&#x27; &quot;x&quot; &gt"
+
+    class Cut(FakeLLMService):
+        async def stream(self, *arguments: object, **keywords: object) -> AsyncIterator[str]:
+            for start in range(0, len(text), size):
+                yield text[start : start + size]
+
+    *pieces, answer = [piece async for piece in LLMAnswerer(Cut()).stream(REQUEST)]
+    assert "".join(map(str, pieces)) == "Smith & Sons: a < b &amp; R&D; &copy=1 & 'so' \"x\" &gt"
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.usage) == ("".join(map(str, pieces)), Usage(llm_calls=1))
 
 
 @pytest.mark.parametrize("question", [QUESTION, "Quand l'observatoire a-t-il été fondé ?"])
@@ -78,7 +110,8 @@ async def test_without_context_the_model_is_not_asked() -> None:
     model = FakeLLMService()
     request = AnswerRequest(QUESTION, Context(""))
     assert (await LLMAnswerer(model).answer(request)).refused
-    assert [piece async for piece in LLMAnswerer(model).stream(request)] == [refusal(QUESTION)]
+    said, answer = [piece async for piece in LLMAnswerer(model).stream(request)]
+    assert (said, answer) == (refusal(QUESTION), Answer(refusal(QUESTION), refused=True))
     assert model.calls == 0
 
 
@@ -150,7 +183,8 @@ async def test_another_model_may_answer() -> None:
     mine, other = FakeLLMService(), FakeLLMService(["Mine [1]."] * 2)
     request = AnswerRequest(QUESTION, REQUEST.context, model=other)
     await LLMAnswerer(mine).answer(request)
-    assert "".join([piece async for piece in LLMAnswerer(mine).stream(request)]) == "Mine [1]."
+    *pieces, _ = [piece async for piece in LLMAnswerer(mine).stream(request)]
+    assert "".join(map(str, pieces)) == "Mine [1]."
     assert (mine.calls, other.calls) == (0, 2)
 
 

@@ -64,7 +64,7 @@ async def test_replies_come_in_order_and_a_failure_uses_none() -> None:
     assert (first.text, first.usage.prompt_tokens, first.usage.completion_tokens) == ("one", 4, 1)
     with pytest.raises(UpstreamTimeout):
         await service.complete(HELLO)
-    assert [piece async for piece in service.stream(HELLO)] == ["two", "  words", "\n"]
+    assert [piece async for piece in service.stream(HELLO)] == ["two", "  words", "\n", ""]
     with pytest.raises(AssertionError, match="hello there"):
         await service.complete(HELLO)
     assert service.requests == [HELLO] * 4
