@@ -15,7 +15,7 @@ from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
-from easy_knowledge_retriever.operations.base import Answerer, Extractor, KeywordExtractor
+from easy_knowledge_retriever.operations.base import Answerer, KeywordExtractor, PaidExtractor
 from easy_knowledge_retriever.operations.extraction_format import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
@@ -44,7 +44,7 @@ class Models:
     reranker: RerankerService | None
     keywords: KeywordExtractor
     answerer: Answerer
-    llm_extractor: Extractor | None
+    llm_extractor: PaidExtractor | None
 
     async def aclose(self) -> None:
         """Frees their connections, all of them even if one fails."""

@@ -45,9 +45,11 @@ __all__ = [
     "Relation",
     "RelationKey",
     "RelationMention",
+    "Reply",
     "SearchFilter",
     "Subgraph",
     "Tally",
+    "Transcript",
     "Usage",
     "VectorRecord",
 ]
@@ -217,6 +219,30 @@ class Extraction:
     source: ExtractionSource
     entities: tuple[EntityMention, ...] = ()
     relations: tuple[RelationMention, ...] = ()
+
+
+class Reply(NamedTuple):
+    """What a model answered in one round, word for word."""
+
+    text: str
+    cut: bool = False
+    """Whether it was cut off at the ceiling of its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What a model answered about one chunk so far. It was paid for, and the extraction can be computed from it again."""
+
+    document_id: str
+    parts: tuple[tuple[Reply, ...], ...] = ((),)
+    """The replies of each part of the chunk, round by round: one part, or two where the chunk was too long for the model."""
+    complete: bool = False
+    """Whether nothing more is asked, whatever the settings say by now."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model has not answered yet."""
+        return not any(self.parts)
 
 
 class RelationKey(NamedTuple):
@@ -586,6 +612,9 @@ class IngestReport:
     """True if this version was there already and nothing was done."""
     warnings: tuple[str, ...] = ()
     failed_chunks: tuple[str, ...] = ()
+    """Ids of the chunks that no language model has read, though it was asked; :meth:`retry` asks again."""
+    refused_chunks: tuple[str, ...] = ()
+    """Those of them that the model declined to read."""
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds a stage."""
     usage: Usage = field(default_factory=Usage)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, staged_key
 from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
 from easy_knowledge_retriever.types import (
     Chunk,
@@ -68,7 +68,7 @@ async def commit_version(
         graph_vectors: Text → vector for every text of the plan.
         model: The model that made the vectors.
         standing: The status before this ingest began.
-        paid_for: Whether this ingest staged extractions.
+        paid_for: Whether this ingest staged replies of a model.
     """
     async with kb.transaction() as inside:
         if await generation_of(inside) != change.stamps.generation:
@@ -181,7 +181,7 @@ async def _drop_parses(kb: KnowledgeBase, document_id: str, standing: DocRecord 
 
 
 async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:
-    staged = [key async for key, extraction in kb.staged.scan() if extraction.document_id == document_id]
+    staged = [key async for key, row in kb.staged.scan(staged_key(document_id, "")) if row.document_id == document_id]
     await kb.staged.delete_many(staged)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
+from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.ingestion.committing import Version, commit_version
@@ -19,11 +20,11 @@ from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
-from easy_knowledge_retriever.ingestion.sharing import twin_of
+from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
-from easy_knowledge_retriever.operations.base import Extractor
+from easy_knowledge_retriever.operations.base import Extractor, PaidExtractor
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
 from easy_knowledge_retriever.operations.extraction_local import LocalNames
 from easy_knowledge_retriever.operations.merging import counted
@@ -36,6 +37,7 @@ from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
     Document,
+    FloatVectors,
     IngestReport,
     Metadata,
 )
@@ -71,7 +73,7 @@ class Ingestion:
         tokenizer: Tokenizer,
         chunking_func: ChunkingFunction = chunking_by_token_size,
         extractors: Sequence[Extractor] | None = None,
-        llm_extractor: Extractor | None = None,
+        llm_extractor: PaidExtractor | None = None,
         observer: Observer = ignore,
     ) -> None:
         self._kb = kb
@@ -171,17 +173,22 @@ class Ingestion:
                 chunks = await self._chunks(document, marker)
                 failpoint("chunked")
             twin = await twin_of(self._kb, document, chunks)
-            with run.stage("embed", len(chunks)) as progress:
-                vectors = await twin.vectors(self._kb) if twin else None
-                if vectors is None:
-                    vectors = await embed_chunks(self._embedding, chunks, progress)
-                failpoint("embed-done")
-            extractions = await extract(run, document, chunks, self._extractors, self._llm_extractor, twin)
+            async with task_group() as group:  # a model that reads waits for its endpoint most of the time
+                embedding = group.create_task(self._vectors(run, chunks, twin))
+                extracting = group.create_task(extract(run, document, chunks, self._extractors, self._llm_extractor, twin))
             failpoint("extracted")
             with run.stage("commit"):
-                ready = Version(document, chunks, vectors, extractions)
+                ready = Version(document, chunks, embedding.result(), extracting.result())
                 await self._commit(ready, _processed(run.record, document, chunks), standing)
             return _report(run, ready)
+
+    async def _vectors(self, run: Run, chunks: Sequence[Chunk], twin: Twin | None) -> FloatVectors:
+        with run.stage("embed", len(chunks)) as progress:
+            vectors = await twin.vectors(self._kb) if twin else None
+            if vectors is None:
+                vectors = await embed_chunks(self._embedding, chunks, progress)
+            failpoint("embed-done")
+            return vectors
 
     async def _chunks(self, document: Document, marker: Marker) -> tuple[Chunk, ...]:
         return await apply_chunking(
@@ -298,6 +305,7 @@ def _report(run: Run, version: Version) -> IngestReport:
         pages=len(document.pages),
         warnings=(*document.warnings, *run.warnings),
         failed_chunks=tuple(run.failed_chunks),
+        refused_chunks=tuple(run.refused_chunks),
         timings=run.timings,
         usage=run.usage,
         track_id=run.record.track_id,

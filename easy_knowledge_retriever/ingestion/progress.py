@@ -44,10 +44,14 @@ class Run:
     record: DocRecord
     """As it stands while the ingest runs."""
     stage_name: str = "start"
+    """The step that began last."""
+    blamed: str = ""
+    """The step that failed first."""
     recorded: bool = False
     """Whether the status may say that the ingest runs."""
     warnings: list[str] = field(default_factory=list)
     failed_chunks: list[str] = field(default_factory=list)
+    refused_chunks: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     began: float = field(default_factory=time.perf_counter)
@@ -58,17 +62,27 @@ class Run:
         return self.record.name
 
     @property
+    def _failed_stage(self) -> str:
+        return self.blamed or self.stage_name
+
+    @property
     def seconds(self) -> float:
         """How long it has been running."""
         return time.perf_counter() - self.began
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Progress]:
-        """A step: timed, told to the observer, and blamed if it fails."""
+        """A step: timed, told to the observer, and blamed if it fails. Steps may run side by side."""
         self.stage_name = name
         self.observer(StageStarted(self.name, name, total))
         began = time.perf_counter()
-        yield lambda done, of: self.observer(StageProgress(self.name, name, done, of))
+        try:
+            yield lambda done, of: self.observer(StageProgress(self.name, name, done, of))
+        except asyncio.CancelledError:  # perhaps because another step failed
+            raise
+        except BaseException:
+            self.blamed = self.blamed or name
+            raise
         seconds = time.perf_counter() - began
         self.timings[name] = self.timings.get(name, 0.0) + seconds
         self.observer(StageFinished(self.name, name, seconds))
@@ -101,12 +115,12 @@ class Run:
             message = f"{type(error).__name__}: {error}"
             await self._record(DocStatus.FAILED, message, error)
             code = error.code if isinstance(error, EKRError) else "error"
-            self.observer(DocumentFailed(self.name, self.stage_name, code, message))
+            self.observer(DocumentFailed(self.name, self._failed_stage, code, message))
             cause, hint = (error.message, error.hint) if isinstance(error, EKRError) else (str(error), "")
             raise IngestionError(
-                f"{self.name!r} was not ingested: {self.stage_name} failed: {cause}",
+                f"{self.name!r} was not ingested: {self._failed_stage} failed: {cause}",
                 document=self.name,
-                stage=self.stage_name,
+                stage=self._failed_stage,
                 hint=hint,
             ) from error
 
@@ -117,7 +131,7 @@ class Run:
         try:
             standing = (await self.kb.status.get([self.record.id])).get(self.record.id)
             if standing is not None and standing.status is DocStatus.PROCESSING:
-                ended = replace(standing, status=status, stage=self.stage_name, error=message, updated_at=now())
+                ended = replace(standing, status=status, stage=self._failed_stage, error=message, updated_at=now())
                 await self.kb.status.put([ended])
         except StorageError as second:
             error.add_note(f"the status could not be recorded either: {second}")

@@ -12,7 +12,7 @@ __all__ = ["recover"]
 
 
 async def recover(kb: KnowledgeBase) -> tuple[DocRecord, ...]:
-    """Turns every *processing* document into an *interrupted* one, and drops extractions staged for none.
+    """Turns every *processing* document into an *interrupted* one, and drops replies staged for none.
 
     The version before is served as it was. Ingesting the document again goes on where it stopped: what was paid for is
     still staged. Call it when no ingest runs.
@@ -24,7 +24,7 @@ async def recover(kb: KnowledgeBase) -> tuple[DocRecord, ...]:
     stopped = tuple(
         replace(record, status=DocStatus.INTERRUPTED, error="the process ended", updated_at=now()) for record in running
     )
-    staged = {key: extraction.document_id async for key, extraction in kb.staged.scan()}
+    staged = {key: transcript.document_id async for key, transcript in kb.staged.scan()}
     records = await kb.status.get(sorted(set(staged.values())))
     left = [key for key, document_id in staged.items() if document_id not in records or not records[document_id].pending_version]
     if stopped or left:

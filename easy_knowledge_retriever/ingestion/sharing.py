@@ -25,11 +25,11 @@ class Twin:
         found = await kb.chunk_vectors.vectors(self.chunk_ids)
         return np.stack([found[key] for key in self.chunk_ids]) if len(found) == len(self.chunk_ids) else None
 
-    async def paid(self, kb: KnowledgeBase, chunks: Sequence[Chunk]) -> list[Extraction]:
-        """What a language model found in its chunks, as if found in these."""
+    async def paid(self, kb: KnowledgeBase, chunks: Sequence[Chunk]) -> dict[str, Extraction]:
+        """What a language model found in its chunks, as if found in these, by chunk id. It may not have read all of them."""
         keys = {extraction_key(own, "llm"): chunk for own, chunk in zip(self.chunk_ids, chunks, strict=True)}
         found = await kb.extractions.get_many(list(keys))
-        return [replace(e, chunk_id=keys[key].id, document_id=keys[key].document_id) for key, e in found.items()]
+        return {keys[key].id: replace(e, chunk_id=keys[key].id, document_id=keys[key].document_id) for key, e in found.items()}
 
 
 async def twin_of(kb: KnowledgeBase, document: Document, chunks: Sequence[Chunk]) -> Twin | None:

@@ -21,7 +21,9 @@ from easy_knowledge_retriever.types import (
     Relation,
     RelationKey,
     RelationMention,
+    Reply,
     Tally,
+    Transcript,
 )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "decode_manifest",
     "decode_record",
     "decode_relation",
+    "decode_transcript",
     "encode_chunk",
     "encode_document",
     "encode_entity",
@@ -39,6 +42,7 @@ __all__ = [
     "encode_manifest",
     "encode_record",
     "encode_relation",
+    "encode_transcript",
 ]
 
 # Inside a decoder JSON is Any: the shape was written by the encoder beside it, and a store that was tampered with
@@ -147,6 +151,24 @@ def decode_extraction(data: Json) -> Extraction:
             RelationMention(source, target, description, tuple(keywords), weight, start, end)
             for source, target, description, keywords, weight, start, end in data["relations"]
         ),
+    )
+
+
+def encode_transcript(value: Transcript) -> JsonObject:
+    """The replies about a chunk as a JSON object."""
+    return {
+        "document_id": value.document_id,
+        "parts": [[[reply.text, reply.cut] for reply in part] for part in value.parts],
+        "complete": value.complete,
+    }
+
+
+def decode_transcript(data: Json) -> Transcript:
+    """The replies an object stands for; none in a row of an earlier version, which kept what was read from them."""
+    return Transcript(
+        document_id=data["document_id"],
+        parts=tuple(tuple(Reply(text, cut) for text, cut in part) for part in data.get("parts", [[]])),
+        complete=data.get("complete", False),
     )
 
 

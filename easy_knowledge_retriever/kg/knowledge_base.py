@@ -13,9 +13,9 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter, Transcript
 
-__all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base"]
+__all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base", "staged_key"]
 
 T = TypeVar("T")
 
@@ -55,6 +55,11 @@ def extraction_key(chunk_id: str, source: str) -> str:
     return f"{chunk_id}/{source}"
 
 
+def staged_key(document_id: str, chunk_id: str) -> str:
+    """Key of replies: ``document id/chunk id``, so that a scan of ``document id/`` finds all of a document, and few others."""
+    return f"{document_id}/{chunk_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
     """The storages of one base. Built by :func:`knowledge_base`; a snapshot or transaction of it is another one."""
@@ -67,8 +72,8 @@ class KnowledgeBase:
     """Document id → ids of the chunks of its live version, in order."""
     extractions: Table[Extraction]
     """:func:`extraction_key` → extraction: the ledger."""
-    staged: Table[Extraction]
-    """Extractions that were paid for, of versions that are not live yet. Emptied by the commit."""
+    staged: Table[Transcript]
+    """:func:`staged_key` → replies that were paid for, of versions that are not live yet. Emptied by the commit."""
     parses: Table[Document]
     """Digest of content, page range and parser → parse."""
     llm_cache: KVStorage
@@ -205,7 +210,7 @@ def knowledge_base(
         chunks=Table(kv.bind("chunks", workspace), codecs.encode_chunk, codecs.decode_chunk),
         manifests=Table(kv.bind("manifests", workspace), codecs.encode_manifest, codecs.decode_manifest),
         extractions=Table(kv.bind("extractions", workspace), codecs.encode_extraction, codecs.decode_extraction),
-        staged=Table(kv.bind("staged", workspace), codecs.encode_extraction, codecs.decode_extraction),
+        staged=Table(kv.bind("staged", workspace), codecs.encode_transcript, codecs.decode_transcript),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),
         llm_cache=kv.bind("llm_cache", workspace),
         stamps=kv.bind("stamps", workspace),

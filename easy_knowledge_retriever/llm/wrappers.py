@@ -19,6 +19,7 @@ from easy_knowledge_retriever.endpoints.retry import RetryPolicy, retrying
 from easy_knowledge_retriever.errors import BudgetExceeded
 from easy_knowledge_retriever.events import ModelCalled, Observer
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
+from easy_knowledge_retriever.llm.flight import held_back, sent
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = [
@@ -276,8 +277,10 @@ class LimitedLLM(LLMWrapper):
         self._limiter = limiter
 
     async def _complete(self, request: Request) -> Completion:
+        held_back()
         async with self._limiter.slot(request.priority):
-            return await request.complete(self.service)
+            with sent():
+                return await request.complete(self.service)
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
         async with self._limiter.slot(request.priority), aclosing(request.stream(self.service)) as pieces:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from easy_knowledge_retriever.llm.base import LLMService, Message
-from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Usage
+from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Transcript, Usage
 
 __all__ = [
     "Answer",
@@ -17,7 +18,9 @@ __all__ = [
     "Extractor",
     "KeywordExtractor",
     "Keywords",
+    "PaidExtractor",
     "Progress",
+    "Transcripts",
 ]
 
 Progress = Callable[[int, int], None]
@@ -31,6 +34,9 @@ class ExtractionOutcome:
     extractions: tuple[Extraction, ...] = ()
     warnings: tuple[str, ...] = ()
     failed_chunks: tuple[str, ...] = ()
+    """Ids of the chunks that were not read."""
+    refused_chunks: tuple[str, ...] = ()
+    """Those of them that the model declined to read."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -43,6 +49,39 @@ class Extractor(ABC):
 
         Raises:
             UpstreamError: The model endpoint is down for all of them.
+        """
+
+
+class Transcripts(Protocol):
+    """Where the replies of a model are kept, chunk by chunk: who asks goes on where an earlier attempt stopped."""
+
+    def of(self, chunk: Chunk) -> Transcript:
+        """What the model answered about a chunk so far."""
+        ...
+
+    async def keep(self, chunk: Chunk, transcript: Transcript) -> None:
+        """Keeps what it answered by now. Returns when that is durable."""
+        ...
+
+
+class PaidExtractor(Extractor):
+    """An extractor whose every answer costs something, so that none may be lost."""
+
+    @abstractmethod
+    async def extract(
+        self, document: Document, chunks: Sequence[Chunk], progress: Progress, transcripts: Transcripts | None = None
+    ) -> ExtractionOutcome:
+        """What these chunks of the document say.
+
+        Args:
+            document: The document.
+            chunks: Its chunks.
+            progress: Is told how many are done.
+            transcripts: Keeps each answer before it is used; None keeps them for this call only.
+
+        Raises:
+            UpstreamError: The model endpoint is down, or refuses the key.
+            LimitExceeded: The next call would pass a ceiling.
         """
 
 

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 
-from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import BadResponse, ContentRefused, ContextTooLong, UpstreamAuth, UpstreamError
-from easy_knowledge_retriever.llm.base import LLMService, Message
-from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
+from easy_knowledge_retriever.errors import ContentRefused, UpstreamError
+from easy_knowledge_retriever.llm.base import Completion, LLMService, Message
+from easy_knowledge_retriever.operations.base import ExtractionOutcome, PaidExtractor, Progress, Transcripts
 from easy_knowledge_retriever.operations.extraction_format import ParsedExtraction, parse_extraction
+from easy_knowledge_retriever.operations.extraction_replay import heard, joined, parts_of
+from easy_knowledge_retriever.operations.extraction_rounds import ChunkOutcome, Question, Remembered, Rounds
+from easy_knowledge_retriever.operations.placing import Placing
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.settings import DEFAULT_ENTITY_TYPES
 from easy_knowledge_retriever.text.hashing import digest
-from easy_knowledge_retriever.text.sentences import sentences
-from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention, Usage
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, Reply, Transcript, Usage
 
 __all__ = ["LLMExtractor"]
 
 _PROMPTS = PromptSet()
 _CONCURRENCY = 64
 """Chunks worked on at once. The limiter of the endpoint decides how many requests are sent."""
-_ABOUT_THE_CHUNK = (BadResponse, ContentRefused, ContextTooLong)
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")
 """A capital letter in the middle of a sentence: most often a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkOutcome:
-    chunk: Chunk
-    parsed: ParsedExtraction = field(default_factory=ParsedExtraction)
-    usage: Usage = field(default_factory=Usage)
-    error: UpstreamError | None = None
-
-
-class LLMExtractor(Extractor):
+class LLMExtractor(PaidExtractor):
     """Asks a language model for the entities and relations of each chunk, and then for what it missed.
+
+    What it finds is computed from the replies alone, so replies that were kept need not be asked for again.
 
     Args:
         model: The language model, with its wrappers around it.
@@ -58,7 +53,7 @@ class LLMExtractor(Extractor):
         concurrency: int = _CONCURRENCY,
     ) -> None:
         self._model = model
-        self._rounds = max_gleaning
+        self._rounds = 1 + max_gleaning
         self._prompts = prompts
         self._concurrency = concurrency
         written_in = "the language of the passage" if language == "auto" else language
@@ -68,153 +63,96 @@ class LLMExtractor(Extractor):
         """The messages of the first round for a chunk: what an estimate counts before anything is sent."""
         return self._first_round(chunk.text, chunk)
 
+    async def extract(
+        self, document: Document, chunks: Sequence[Chunk], progress: Progress, transcripts: Transcripts | None = None
+    ) -> ExtractionOutcome:
+        rounds = Rounds(self._complete, self._question, transcripts or Remembered(document.id))
+        outcomes = await rounds.read(chunks, self._concurrency, progress)
+        return _gathered(document, outcomes)
+
+    async def _complete(self, messages: Sequence[Message]) -> Completion:
+        return await self._model.complete(messages, priority="ingest")
+
+    def _question(self, chunk: Chunk, transcript: Transcript, given_up: Set[int]) -> Question | None:
+        for part, (text, replies) in enumerate(zip(parts_of(chunk, transcript), transcript.parts, strict=True)):
+            said = heard(replies, _read)
+            if part in given_up or said.refused or said.settled or said.rounds >= self._rounds:
+                continue
+            messages = self._first_round(text, chunk)
+            for reply in replies[said.declined :]:
+                again = Message("user", self._prompts.extraction_gleaning.render())
+                messages = (*messages, Message("assistant", reply.text), again)
+            return Question(part, messages)
+        return None
+
     def _first_round(self, text: str, chunk: Chunk) -> tuple[Message, ...]:
         heading = " / ".join(chunk.headings)
         passage = self._prompts.extraction_passage.render(heading=heading, tag=digest(text)[:8], text=text)
         return Message("system", self._system), Message("user", passage.strip())
 
-    async def extract(self, document: Document, chunks: Sequence[Chunk], progress: Progress) -> ExtractionOutcome:
-        """What the model finds in these chunks.
 
-        Raises:
-            UpstreamError: The model failed for all of them, or refused the key.
-            BudgetExceeded: The next call would pass a ceiling.
-        """
-        done = 0
-
-        async def one(chunk: Chunk) -> _ChunkOutcome:
-            nonlocal done
-            outcome = await self._chunk(chunk)
-            done += 1
-            progress(done, len(chunks))
-            return outcome
-
-        outcomes = await map_bounded(one, chunks, self._concurrency)
-        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        # One chunk alone shows no outage if the model did answer, though nothing of use.
-        if errors and len(errors) == len(outcomes) and (len(errors) > 1 or not isinstance(errors[0], _ABOUT_THE_CHUNK)):
-            raise errors[0]
-        return _gathered(document, outcomes)
-
-    async def _chunk(self, chunk: Chunk) -> _ChunkOutcome:
-        try:
-            parsed, usage = await self._read(chunk)
-        except UpstreamAuth:
-            raise
-        except UpstreamError as error:
-            return _ChunkOutcome(chunk, error=error)
-        return _ChunkOutcome(chunk, _placed(parsed, chunk), usage)
-
-    async def _read(self, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
-        """What is in a chunk; one that is too long for the model is read in two halves."""
-        try:
-            return await self._rounds_of(chunk.text, chunk)
-        except ContextTooLong:
-            middle = _middle(chunk.text)
-            if not middle:
-                raise
-        first, spent = await self._rounds_of(chunk.text[:middle], chunk)
-        second, more = await self._rounds_of(chunk.text[middle:], chunk)
-        return _joined(first, second), spent + more
-
-    async def _rounds_of(self, text: str, chunk: Chunk) -> tuple[ParsedExtraction, Usage]:
-        messages = [*self._first_round(text, chunk)]
-        reply, parsed, usage = await self._ask(messages)
-        for _ in range(self._rounds):
-            messages += [Message("assistant", reply), Message("user", self._prompts.extraction_gleaning.render())]
-            try:
-                reply, more, spent = await self._ask(messages)
-            except UpstreamAuth:
-                raise
-            except UpstreamError:
-                break  # what the first round found is paid for and stays
-            usage += spent
-            together = _joined(parsed, more)
-            if _size(together) == _size(parsed):
-                break
-            parsed = together
-        return parsed, usage
-
-    async def _ask(self, messages: Sequence[Message]) -> tuple[str, ParsedExtraction, Usage]:
-        completion = await self._model.complete(messages, priority="ingest")
-        parsed = parse_extraction(completion.text, cut=completion.finish_reason == "length")
-        return completion.text, parsed, completion.usage
-
-
-def _gathered(document: Document, outcomes: Sequence[_ChunkOutcome]) -> ExtractionOutcome:
-    warnings: list[str] = []
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
-    warnings += sorted({f"a chunk could not be read by the model: {outcome.error}" for outcome in failed})
-    rejected = sum(outcome.parsed.rejected for outcome in outcomes)
-    if rejected:
-        warnings.append(f"{rejected} records of the model could not be used")
-    silent = [o for o in outcomes if o.error is None and o.parsed.is_empty and _NAME.search(o.chunk.text)]
-    if silent:
-        warnings.append(f"the model found nothing in {len(silent)} of {len(outcomes)} chunks that seem to hold names")
-    found = tuple(
-        Extraction(o.chunk.id, document.id, "llm", o.parsed.entities, o.parsed.relations)
-        for o in outcomes
-        if not o.parsed.is_empty
-    )
-    usage = sum((outcome.usage for outcome in outcomes), Usage())
-    return ExtractionOutcome(found, tuple(warnings), tuple(outcome.chunk.id for outcome in failed), usage)
-
-
-def _middle(text: str) -> int:
-    """Where to cut a text in two: the end of the sentence nearest to its middle; 0 if it is one sentence."""
-    starts = [start for start, _ in sentences(text)][1:]
-    return min(starts, key=lambda start: abs(start - len(text) // 2), default=0)
-
-
-def _size(parsed: ParsedExtraction) -> int:
-    return len(parsed.entities) + len(parsed.relations)
-
-
-def _joined(first: ParsedExtraction, more: ParsedExtraction) -> ParsedExtraction:
-    """Both rounds; what the second one repeats is left out."""
-    names = {mention.name.casefold(): mention.name for mention in first.entities}
-    pairs = {_pair(relation) for relation in first.relations}
-    entities = [mention for mention in more.entities if mention.name.casefold() not in names]
-    relations = [
-        replace(r, source=names.get(r.source.casefold(), r.source), target=names.get(r.target.casefold(), r.target))
-        for r in more.relations
-        if _pair(r) not in pairs
-    ]
-    return ParsedExtraction(
-        (*first.entities, *entities),
-        (*first.relations, *relations),
-        first.rejected + more.rejected,
-        first.ended and more.ended,
+def _gathered(document: Document, outcomes: Sequence[ChunkOutcome]) -> ExtractionOutcome:
+    read = [_ReadChunk.of(outcome) for outcome in outcomes]
+    return ExtractionOutcome(
+        extractions=tuple(one.extraction(document.id) for one in read if one.error is None and not one.parsed.is_empty),
+        warnings=tuple(_warnings(read)),
+        failed_chunks=tuple(one.chunk.id for one in read if one.error is not None),
+        refused_chunks=tuple(one.chunk.id for one in read if isinstance(one.error, ContentRefused)),
+        usage=sum((outcome.usage for outcome in outcomes), Usage()),
     )
 
 
-def _pair(relation: RelationMention) -> frozenset[str]:
-    return frozenset((relation.source.casefold(), relation.target.casefold()))
+@dataclass(frozen=True, slots=True)
+class _ReadChunk:
+    """A chunk with what the replies about it amount to."""
+
+    chunk: Chunk
+    parsed: ParsedExtraction
+    error: UpstreamError | None
+    cut_short: bool
+    """Whether a reply was cut off before its first record."""
+    given_up: bool
+
+    @classmethod
+    def of(cls, outcome: ChunkOutcome) -> _ReadChunk:
+        """What the replies of an outcome amount to."""
+        said = [heard(replies, _read) for replies in outcome.transcript.parts]
+        refused = ContentRefused("the model declined to read it") if any(part.refused for part in said) else None
+        parsed = functools.reduce(joined, (part.parsed for part in said))
+        cut_short = any(part.cut and part.parsed.is_empty for part in said)
+        return cls(outcome.chunk, parsed, outcome.error or refused, cut_short, outcome.given_up)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was found where names seem to be."""
+        return self.error is None and self.parsed.is_empty and _NAME.search(self.chunk.text) is not None
+
+    def extraction(self, document_id: str) -> Extraction:
+        """The extraction, each mention where it stands."""
+        placing = Placing(self.chunk)
+        entities = tuple(placing.entity(mention) for mention in self.parsed.entities)
+        relations = tuple(placing.relation(mention) for mention in self.parsed.relations)
+        return Extraction(self.chunk.id, document_id, "llm", entities, relations)
 
 
-def _placed(parsed: ParsedExtraction, chunk: Chunk) -> ParsedExtraction:
-    """The mentions with their spans: an entity where its name first stands, a relation in the first sentence with both."""
-    text = chunk.text.lower()
-    if len(text) != len(chunk.text):  # a letter that grows when lowered would shift every offset
-        text = chunk.text
-    spans = [(start, end, text[start:end]) for start, end in sentences(chunk.text)] if parsed.relations else []
-    return replace(
-        parsed,
-        entities=tuple(_placed_entity(mention, text, chunk.start) for mention in parsed.entities),
-        relations=tuple(_placed_relation(mention, spans, chunk.start) for mention in parsed.relations),
-    )
+@functools.lru_cache(maxsize=256)
+def _read(reply: Reply) -> ParsedExtraction:
+    """The records of a reply, which is looked at once a round."""
+    return parse_extraction(reply.text, cut=reply.cut)
 
 
-def _placed_entity(mention: EntityMention, text: str, offset: int) -> EntityMention:
-    at = text.find(mention.name.lower())
-    if at < 0:
-        return mention
-    return replace(mention, start=offset + at, end=offset + at + len(mention.name))
-
-
-def _placed_relation(mention: RelationMention, spans: Sequence[tuple[int, int, str]], offset: int) -> RelationMention:
-    ends = (mention.source.lower(), mention.target.lower())
-    for start, end, sentence in spans:
-        if all(name in sentence for name in ends):
-            return replace(mention, start=offset + start, end=offset + end)
-    return mention
+def _warnings(read: Sequence[_ReadChunk]) -> Iterator[str]:
+    """What went wrong, counted."""
+    refused = [one for one in read if isinstance(one.error, ContentRefused)]
+    if refused:
+        yield f"the model refused to read {len(refused)} of {len(read)} chunks"
+    errors = {str(one.error) for one in read if one.error is not None and one not in refused}
+    yield from sorted(f"a chunk could not be read by the model: {error}" for error in errors)
+    if rejected := sum(one.parsed.rejected for one in read):
+        yield f"{rejected} records of the model could not be used"
+    if cut := sum(one.cut_short for one in read):
+        yield f"{cut} replies of the model were cut off before their first record: give it more room, or turn its reasoning off"
+    if silent := sum(one.is_silent for one in read):
+        yield f"the model found nothing in {silent} of {len(read)} chunks that seem to hold names"
+    if given_up := sum(one.given_up for one in read):
+        yield f"{given_up} chunks were read, but a further round about them failed"

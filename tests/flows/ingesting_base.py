@@ -12,7 +12,7 @@ from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.llm.base import EmbeddingService
-from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
+from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, PaidExtractor, Progress, Transcripts
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 from easy_knowledge_retriever.testing.memory import (
@@ -24,7 +24,16 @@ from easy_knowledge_retriever.testing.memory import (
 )
 from easy_knowledge_retriever.text.hashing import digest, document_id
 from easy_knowledge_retriever.text.tokenizer import Tokenizer
-from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, ExtractionSource, RelationMention
+from easy_knowledge_retriever.types import (
+    Chunk,
+    Document,
+    EntityMention,
+    Extraction,
+    ExtractionSource,
+    RelationMention,
+    Reply,
+    Transcript,
+)
 
 TEXTS = {
     "verdel": "The Verdel is a river of Ostrania. It rises near Mount Kell.\n\nIn Marlow, Ida Brandt crossed the Verdel.",
@@ -77,7 +86,7 @@ def ingestion(
     settings: Settings | None = None,
     embedding: EmbeddingService | None = None,
     extractors: Sequence[Extractor] | None = None,
-    llm_extractor: Extractor | None = None,
+    llm_extractor: PaidExtractor | None = None,
     observer: Observer = ignore,
 ) -> Ingestion:
     """An ingestion into this base with fakes."""
@@ -115,15 +124,24 @@ async def written_out(kb: KnowledgeBase) -> dict[str, Any]:
     return loaded
 
 
-class Described(Extractor):
-    """Says of each capitalised word the sentence it stands in, and of each two neighbours that they are near."""
+class Described(PaidExtractor):
+    """Says of each capitalised word the sentence it stands in, and of each two neighbours that they are near.
+
+    ``read`` holds the chunks it read; one that was read and kept before is not read again.
+    """
 
     def __init__(self, source: ExtractionSource = "local") -> None:
         self._source = source
         self.read: list[str] = []
 
-    async def extract(self, document: Document, chunks: Sequence[Chunk], progress: Progress) -> ExtractionOutcome:
-        self.read += [chunk.id for chunk in chunks]
+    async def extract(
+        self, document: Document, chunks: Sequence[Chunk], progress: Progress, transcripts: Transcripts | None = None
+    ) -> ExtractionOutcome:
+        for chunk in chunks:
+            if transcripts is None or not transcripts.of(chunk).complete:
+                self.read.append(chunk.id)
+                if transcripts is not None:
+                    await transcripts.keep(chunk, Transcript(document.id, ((Reply(chunk.text),),), complete=True))
         return ExtractionOutcome(tuple(self._extraction(chunk) for chunk in chunks))
 
     def _extraction(self, chunk: Chunk) -> Extraction:

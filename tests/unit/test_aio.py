@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
-from easy_knowledge_retriever.aio import map_bounded, task_group
+from easy_knowledge_retriever.aio import Grouped, map_bounded, task_group
 
 
 class Broken(Exception):
@@ -99,3 +100,65 @@ async def test_a_failed_item_stops_the_rest() -> None:
     with pytest.raises(Broken):
         await map_bounded(work, range(100), 2)
     assert len(begun) < 10
+
+
+class Slow:
+    """A place to write to that takes a turn of the loop for each call, and breaks when told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, int]] = []
+        self.gate = asyncio.Event()
+        self.broken = False
+
+    async def write(self, rows: Mapping[str, int]) -> None:
+        self.calls.append(dict(rows))
+        await self.gate.wait()
+        if self.broken:
+            self.broken = False
+            raise Broken
+
+
+async def test_writes_that_come_while_one_runs_are_one_call() -> None:
+    slow = Slow()
+    grouped = Grouped(slow.write)
+    done: list[int] = []
+
+    async def put(number: int) -> None:
+        await grouped.put(f"k{number}", number)
+        done.append(number)
+
+    async with task_group() as group:
+        for number in range(5):
+            group.create_task(put(number))
+            await asyncio.sleep(0)
+        assert (slow.calls, done) == ([{"k0": 0}], [])
+        slow.gate.set()
+    assert slow.calls == [{"k0": 0}, {"k1": 1, "k2": 2, "k3": 3, "k4": 4}]
+    assert sorted(done) == [0, 1, 2, 3, 4]
+
+
+async def test_a_write_that_fails_is_everybodys_own_failure() -> None:
+    slow = Slow()
+    slow.gate.set()
+    slow.broken = True
+    grouped = Grouped(slow.write)
+    with pytest.raises(Broken):
+        await grouped.put("a", 1)
+    await grouped.put("b", 2)
+    assert slow.calls == [{"a": 1}, {"a": 1, "b": 2}]
+    await grouped.drain()
+    assert len(slow.calls) == 2
+
+
+async def test_what_a_cancelled_task_wanted_to_write_is_written_at_the_end() -> None:
+    slow = Slow()
+    grouped = Grouped(slow.write)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(grouped.put(key, 1)) for key in "ab"]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+    assert slow.calls == [{"a": 1}]
+    slow.gate.set()
+    await grouped.drain()
+    assert slow.calls[1:] == [{"a": 1, "b": 1}]

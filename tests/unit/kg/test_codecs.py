@@ -27,6 +27,8 @@ from easy_knowledge_retriever.types import (
     Relation,
     RelationKey,
     RelationMention,
+    Reply,
+    Transcript,
 )
 
 TEXT = st.text(max_size=8)
@@ -97,6 +99,11 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
         ),
         codecs.encode_chunk,
         codecs.decode_chunk,
+    ),
+    "transcript": (
+        st.builds(Transcript, TEXT, many(many(st.builds(Reply, TEXT, st.booleans()))), st.booleans()),
+        codecs.encode_transcript,
+        codecs.decode_transcript,
     ),
     "manifest": (many(TEXT), codecs.encode_manifest, codecs.decode_manifest),
     "extraction": (
@@ -185,3 +192,9 @@ def test_a_value_and_its_object_share_no_state() -> None:
     assert metadata == {"year": 2024}
     record = codecs.decode_document(codecs.encode_document(Document("a", "a", "", "", metadata=metadata)))
     assert record.metadata is not metadata
+
+
+def test_what_an_earlier_version_staged_counts_as_nothing() -> None:
+    """It kept extractions there, under keys of another form: they are asked for again, and go with the next commit."""
+    extraction = codecs.encode_extraction(Extraction("c", "d", "llm", (EntityMention("A"),)))
+    assert codecs.decode_transcript(extraction) == Transcript("d")
