@@ -158,13 +158,17 @@ class HttpClient:
         headers: Sent with each request.
         timeout: Seconds for one request, all of it.
         secrets: Never to appear in an error.
+        longest: Bytes read of an answer.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], timeout: float, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], timeout: float, secrets: tuple[str, ...] = (), longest: int = LONGEST_BODY
+    ) -> None:
         self._url = url
         self._headers = dict(headers)
         self._timeout = timeout
         self._secrets = secrets
+        self._longest = longest
         self._clients: LoopBound[Any] = LoopBound(self._build, lambda client: client.aclose())
 
     def _build(self) -> Any:
@@ -186,7 +190,7 @@ class HttpClient:
         client = self._clients.get()
         try:
             async with asyncio.timeout(self._timeout), client.stream("POST", self._url, json=body) as response:
-                raw, _ = await read_bounded(response.aiter_bytes(), LONGEST_BODY)
+                raw, _ = await read_bounded(response.aiter_bytes(), self._longest)
         except TimeoutError as cause:
             raise UpstreamTimeout(f"{where} did not answer within {self._timeout:g} s") from cause
         except transport_errors() as cause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,16 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from easy_knowledge_retriever.endpoints.faults import RequestRefused, check_url, public_url
+from easy_knowledge_retriever.endpoints.features import Features, features_of
 from easy_knowledge_retriever.endpoints.http import HttpClient
 from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
-from easy_knowledge_retriever.errors import BadResponse, UpstreamError
+from easy_knowledge_retriever.errors import BadResponse, ContextTooLong, UpstreamError
 from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.reranker.stack import reranker_stack
 
 __all__ = ["OpenAIRerankerService", "Style"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
 
 Style = Literal["auto", "jina", "tei", "dashscope", "voyage"]
 """Shape of a request. ``jina`` is also that of Cohere, vLLM and most gateways."""
@@ -25,6 +29,8 @@ _STYLES = ("jina", "tei", "dashscope", "voyage")
 _HOSTS = (("dashscope", "dashscope"), ("voyageai", "voyage"))
 _TIMEOUT = 30.0
 _BATCH = 64
+_SHORTEST_CUT = 200
+"""Characters. Texts this short are not cut for a model that calls them too long."""
 _ABOUT_SIZE = re.compile(r"batch|at most|too (?:many|large)|maximum", re.IGNORECASE)
 
 
@@ -41,12 +47,14 @@ class OpenAIRerankerService(RerankerService):
         batch_num: Texts in one request. Halved where the endpoint takes fewer.
         max_async: Ceiling of requests at once to this endpoint, for the whole process; it adapts if None.
         timeout: Seconds for one request.
+        extra_headers: Sent with each request, such as the ``api-key`` of a gateway.
+        extra_body: Further fields of each request.
 
     Raises:
         ConfigError: The address is unusable.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword a property of the endpoint
         self,
         model: str,
         base_url: str,
@@ -56,13 +64,18 @@ class OpenAIRerankerService(RerankerService):
         batch_num: int = _BATCH,
         max_async: int | None = None,
         timeout: float = _TIMEOUT,
+        extra_headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, object] | None = None,
     ) -> None:
         self._model = model
         self._url = check_url(base_url)
-        self._styles = _likely_styles(self._url) if style == "auto" else (style,)
+        self._style = style
         self._batch = batch_num
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._http = HttpClient(self._url, headers, timeout, secrets=(api_key,) if api_key else ())
+        self._body = dict(extra_body or {})
+        headers = ({"Authorization": f"Bearer {api_key}"} if api_key else {}) | dict(extra_headers or {})
+        secrets = tuple(value.rpartition(" ")[2] for value in headers.values() if value)
+        self._http = HttpClient(self._url, headers, timeout, secrets)
+        self._features = features_of("rerank", self._url, model)
         self._where = f"the reranker {model!r} at {public_url(self._url)}"
         self._limiter = limiter_for("rerank", self._url, max_async)
 
@@ -75,6 +88,11 @@ class OpenAIRerankerService(RerankerService):
     def limiter(self) -> Limiter:
         """The limiter of its endpoint, shared by every service that calls it."""
         return self._limiter
+
+    @property
+    def features(self) -> Features:
+        """What is known of the model at its address, shared by every service that calls it."""
+        return self._features
 
     async def rerank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[dict[str, Any]]:
         """``{"index", "relevance_score"}`` of the best documents, best first; equal scores keep the order given.
@@ -94,35 +112,55 @@ class OpenAIRerankerService(RerankerService):
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         scores: list[float] = []
         while len(scores) < len(texts):
-            batch = texts[len(scores) : len(scores) + self._batch]
+            batch = texts[len(scores) : len(scores) + min(self._batch, self._features.batch or self._batch)]
             scores += await self._score_batch(query, batch)
         return scores
 
     async def _score_batch(self, query: str, texts: Sequence[str]) -> list[float]:
+        most = self._features.longest_text
+        texts = texts if most is None else [text[:most] for text in texts]
         try:
             return await self._in_some_style(query, texts)
+        except ContextTooLong:
+            longest = max(map(len, texts)) // 2
+            if longest < _SHORTEST_CUT:
+                raise
         except RequestRefused as error:
             if len(texts) == 1 or not _is_too_large(error):
                 raise
-            half = len(texts) // 2
-            scores = await self._score_batch(query, texts[:half]) + await self._score_batch(query, texts[half:])
-        self._batch = min(self._batch, half)
+            return await self._in_halves(query, texts)
+        logger.warning("texts of more than %d characters are too long for %s and are cut", longest, self._where)
+        self._features.longest_text = longest
+        return await self._score_batch(query, texts)
+
+    async def _in_halves(self, query: str, texts: Sequence[str]) -> list[float]:
+        half = len(texts) // 2
+        scores = await self._score_batch(query, texts[:half]) + await self._score_batch(query, texts[half:])
+        # Remembered only now that the smaller size worked.
+        self._features.batch = min(self._features.batch or half, half)
         return scores
 
     async def _in_some_style(self, query: str, texts: Sequence[str]) -> list[float]:
         """The scores in the first request shape that the endpoint takes, which is kept for the next time."""
         first_refusal: RequestRefused | None = None
-        for style in self._styles:
+        for style in self._styles():
+            body = _body(style, self._model, query, texts) | self._body
             try:
-                scores = _read_scores(await self._post(_body(style, self._model, query, texts)), len(texts))
+                scores = _read_scores(await self._post(body), len(texts))
             except RequestRefused as error:
                 if _is_too_large(error) or not error.is_about_content:
                     raise
                 first_refusal = first_refusal or error
             else:
-                self._styles = (style,)
+                self._features.style = style
                 return scores
         raise first_refusal or BadResponse(f"{self._where} knows no request of ours")
+
+    def _styles(self) -> tuple[str, ...]:
+        """Request shapes, in the order in which they are tried."""
+        if self._style != "auto":
+            return (self._style,)
+        return (self._features.style,) if self._features.style else _likely_styles(self._url)
 
     async def _post(self, body: Mapping[str, object]) -> object:
         reply = await self._http.post(body, self._where)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from easy_knowledge_retriever.testing.faults import Fault
 from easy_knowledge_retriever.text.sentences import sentences
 
-__all__ = ["Chat", "ChatMode", "ChatReply", "assistant", "copying", "extractor", "gullible", "lying"]
+__all__ = ["Chat", "ChatMode", "ChatReply", "assistant", "copying", "extractor", "gullible", "lying", "scripted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,20 @@ class ChatReply:
     """Seconds between two streamed pieces."""
 
 
-ChatMode = Callable[[Chat], str | ChatReply]
-"""Answers a chat request."""
+ChatMode = Callable[[Chat], str | ChatReply | Fault]
+"""Answers a chat request, or says what goes wrong with it."""
+
+
+def scripted(replies: Iterable[str | ChatReply | Fault]) -> ChatMode:
+    """Answers with these replies in order, a request each; one request more is refused with 400.
+
+    Args:
+        replies: Texts, replies and faults.
+    """
+    rest = iter(replies)
+    over = {"error": {"message": "the script is over: it holds no reply to this request", "type": "test"}}
+    return lambda _: next(rest, Fault(400, body=over))
+
 
 _PASSAGE_TO_READ = re.compile(r"<text-(\w+)>\n(.*?)\n</text-\1>", re.DOTALL)
 _CONTEXT = re.compile(r"<context-(\w+)>\n(.*?)\n</context-\1>", re.DOTALL)

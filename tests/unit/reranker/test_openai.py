@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy
-from easy_knowledge_retriever.errors import BadResponse, ConfigError, UpstreamAuth, UpstreamError, UpstreamTimeout
+from easy_knowledge_retriever.errors import BadResponse, ConfigError, ContextTooLong, UpstreamAuth, UpstreamError, UpstreamTimeout
 from easy_knowledge_retriever.events import ModelCalled
 from easy_knowledge_retriever.reranker.callables import as_reranker_service
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
 from easy_knowledge_retriever.reranker.stack import reranker_stack
+from easy_knowledge_retriever.testing import faults
 from easy_knowledge_retriever.testing.fakes import FakeRerankerService, RecordingObserver
 from easy_knowledge_retriever.testing.server import RERANK, TEI_RERANK, Fault, OpenAITestServer
 
@@ -177,6 +178,53 @@ async def test_a_late_answer_is_a_timeout(server: OpenAITestServer) -> None:
     await service.scores("q", TEXTS)
     server.delay = 30
     with pytest.raises(UpstreamTimeout):
+        await service.scores("q", TEXTS)
+    await service.aclose()
+
+
+@pytest.mark.parametrize("name", ["jina", "cohere", "vllm", "tei", "dashscope", "voyage"])
+async def test_the_one_client_finds_out_each_shape(server: OpenAITestServer, name: str) -> None:
+    service = OpenAIRerankerService("tiny", server.rerank_urls[name], None, batch_num=2, timeout=5)
+    assert await service.scores("red fox runs", TEXTS) == [0, pytest.approx(2 / 3), 1]
+    found_out = len(server.requests)
+    assert await service.scores("red fox runs", TEXTS) == [0, pytest.approx(2 / 3), 1]
+    assert len(server.requests) == found_out + 2, "two batches, nothing to find out"
+    await service.aclose()
+
+
+async def test_another_service_of_the_process_need_not_find_out(server: OpenAITestServer) -> None:
+    for _ in range(2):
+        service = OpenAIRerankerService("tiny", server.rerank_urls["voyage"], None, timeout=5)
+        await service.scores("red fox runs", TEXTS)
+        await service.aclose()
+    assert len(server.requests) == 4 + 1
+
+
+async def test_texts_are_cut_to_what_the_model_reads_once(
+    server: OpenAITestServer, service: OpenAIRerankerService, caplog: pytest.LogCaptureFixture
+) -> None:
+    too_long = faults.context_too_long()
+    server.fail(RERANK, lambda number, body: too_long if max(map(len, body["documents"])) > 1000 else None)
+    texts = ["red fox " * 500, "fox"]
+    assert await service.scores("red fox", texts) == [1, 0.5]
+    assert [max(map(len, request.body["documents"])) for request in server.requests] == [4000, 2000, 1000]
+    assert len([record for record in caplog.records if "are cut" in record.message]) == 2
+    await service.scores("red fox", texts)
+    assert len(server.requests) == 4
+    server.fail(RERANK, lambda number, body: too_long)
+    with pytest.raises(ContextTooLong):
+        await service.scores("red fox", ["fox"])
+
+
+async def test_further_headers_and_fields_pass(server: OpenAITestServer) -> None:
+    service = OpenAIRerankerService(
+        "tiny", server.rerank_url, extra_headers={"api-key": "canary"}, extra_body={"max_tokens_per_doc": 9}, timeout=5
+    )
+    await service.scores("q", TEXTS)
+    assert server.requests[0].headers["api-key"] == "canary"
+    assert server.requests[0].body["max_tokens_per_doc"] == 9
+    server.fail(RERANK, {1: Fault(401, body={"error": {"message": "no such key: canary"}})})
+    with pytest.raises(UpstreamAuth, match=r"no such key: \*\*\*"):
         await service.scores("q", TEXTS)
     await service.aclose()
 

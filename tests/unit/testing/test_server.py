@@ -9,7 +9,11 @@ import sys
 
 import pytest
 
-from easy_knowledge_retriever.testing.replies import Chat, assistant, copying, extractor, gullible, lying
+from easy_knowledge_retriever.errors import UpstreamUnavailable
+from easy_knowledge_retriever.llm.base import Message
+from easy_knowledge_retriever.llm.service import OpenAILLMService
+from easy_knowledge_retriever.testing import faults
+from easy_knowledge_retriever.testing.replies import Chat, ChatReply, assistant, copying, extractor, gullible, lying
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, MODELS, Fault, OpenAITestServer
 
 
@@ -50,6 +54,27 @@ async def test_it_counts_and_records() -> None:
         assert [(await post(server, CHAT, body))[0] for _ in range(3)] == [200, 500, 200]
 
 
+async def test_replies_may_be_a_list() -> None:
+    async with OpenAITestServer(["one", ChatReply("two", "length"), faults.unavailable()]) as server:
+        asked = {"messages": [{"role": "user", "content": "hi"}]}
+        answers = [await post(server, CHAT, asked) for _ in range(4)]
+    assert [status for status, _ in answers] == [200, 200, 503, 400]
+    assert json.loads(answers[1][1])["choices"][0]["finish_reason"] == "length"
+    assert b"the script is over" in answers[3][1]
+
+
+async def test_every_fault_can_be_told() -> None:
+    """None of them breaks the server: it answers the next request."""
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    async with OpenAITestServer() as server:
+        for name, make in faults.ALL.items():
+            server.fail(CHAT, {1: make()})
+            with contextlib.suppress(TimeoutError, asyncio.IncompleteReadError, ConnectionError, ValueError, IndexError):
+                async with asyncio.timeout(0.5):
+                    await post(server, CHAT, body)
+            assert (await post(server, CHAT, body))[0] == 200, name
+
+
 async def test_it_ends_with_requests_under_way() -> None:
     async with OpenAITestServer(delay=60) as server:
         task = asyncio.get_running_loop().create_task(post(server, CHAT, {"messages": []}))
@@ -67,10 +92,19 @@ async def test_it_can_be_used_again() -> None:
 
 async def test_it_runs_from_a_shell() -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-u", "-m", "easy_knowledge_retriever.testing.server", "--port", "0", stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        *("-m", "easy_knowledge_retriever.testing.server", "--port", "0", "--fault", "overloaded", "--every", "2"),
+        *("--chat", "lying"),
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    assert b"answers until it is interrupted" in await process.stdout.readline()
+    said = (await process.stdout.readline()).decode()
+    assert "answers until it is interrupted" in said
+    service = OpenAILLMService("any", said.split()[0], timeout=5)
+    assert "[99]" in (await service.complete((Message("user", "hi"),))).text
+    with pytest.raises(UpstreamUnavailable):
+        await service.complete((Message("user", "hi"),))
+    await service.aclose()
     process.kill()
     await process.wait()
 
