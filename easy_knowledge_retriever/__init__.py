@@ -13,6 +13,7 @@ from easy_knowledge_retriever.errors import (
     EKRError,
     EmbeddingMismatchError,
     IngestionError,
+    IngestionStopped,
     LimitExceeded,
     MissingExtraError,
     NotFound,
@@ -32,6 +33,7 @@ from easy_knowledge_retriever.errors import (
 if TYPE_CHECKING:
     from easy_knowledge_retriever.query import QueryParam, QueryResult
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever, KnowledgeGraph
+    from easy_knowledge_retriever.spending.prices import Price
     from easy_knowledge_retriever.types import Citation, Context, DocRecord, DocStatus, IngestReport, Reference, SearchFilter
 
 __all__ = [
@@ -49,11 +51,13 @@ __all__ = [
     "EmbeddingMismatchError",
     "IngestReport",
     "IngestionError",
+    "IngestionStopped",
     "KnowledgeGraph",
     "LimitExceeded",
     "MissingExtraError",
     "NotFound",
     "ParseError",
+    "Price",
     "QueryParam",
     "QueryResult",
     "RateLimited",
@@ -76,6 +80,7 @@ __version__ = "0.1.0"
 _HOME = {
     "EasyKnowledgeRetriever": "retriever",
     "KnowledgeGraph": "retriever",
+    "Price": "spending.prices",
     "QueryParam": "query",
     "QueryResult": "query",
     **dict.fromkeys(("Citation", "Context", "DocRecord", "DocStatus", "IngestReport", "Reference", "SearchFilter"), "types"),

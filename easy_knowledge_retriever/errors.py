@@ -19,6 +19,7 @@
         BadResponse               the answer is not what the protocol promises
         ContentRefused            the model declined
       IngestionError              a document was not ingested; ``__cause__`` says why
+        IngestionStopped          a spending ceiling was reached (also a BudgetExceeded)
       LimitExceeded               an input is larger than a configured limit
         BudgetExceeded            a spending ceiling would be passed
       NotFound                    no such document, entity or relation
@@ -28,7 +29,10 @@ Adapters translate the errors of their vendor here, ``from`` the cause. Cancella
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.types import Usage
 
 __all__ = [
     "BadResponse",
@@ -39,6 +43,7 @@ __all__ = [
     "EKRError",
     "EmbeddingMismatchError",
     "IngestionError",
+    "IngestionStopped",
     "LimitExceeded",
     "MissingExtraError",
     "NotFound",
@@ -228,15 +233,28 @@ class IngestionError(EKRError):
         document: Name of the document.
         stage: Step of the pipeline that failed.
         hint: What the reader can do about it.
+        usage: What it took until then.
+        cost: What that cost; None if it is not known.
     """
 
     code = "ingestion"
     exit_code = 3
 
-    def __init__(self, message: str, *, document: str, stage: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        document: str,
+        stage: str,
+        hint: str = "",
+        usage: Usage | None = None,
+        cost: float | None = None,
+    ) -> None:
         super().__init__(message, hint=hint)
         self.document = document
         self.stage = stage
+        self.usage = usage
+        self.cost = cost
 
 
 class LimitExceeded(EKRError):
@@ -250,6 +268,16 @@ class BudgetExceeded(LimitExceeded):
     """The next call would pass a spending ceiling; it was not sent."""
 
     code = "budget"
+
+
+class IngestionStopped(IngestionError, BudgetExceeded):
+    """A spending ceiling was reached during an ingest: nothing is wrong with the document, it stands as *interrupted*.
+
+    What was paid for is kept: ingesting it again, with a higher ceiling, goes on where it stopped.
+    """
+
+    code = "ingestion_stopped"
+    exit_code = 10
 
 
 class NotFound(EKRError):

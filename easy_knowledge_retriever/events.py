@@ -7,7 +7,10 @@ know nothing of them. Events carry names and numbers, never document text or key
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.types import Usage
 
 __all__ = [
     "DocumentFailed",
@@ -15,6 +18,7 @@ __all__ = [
     "DocumentStarted",
     "Event",
     "ModelCalled",
+    "ModelCharged",
     "Observer",
     "QueryFinished",
     "QueryStarted",
@@ -114,6 +118,23 @@ class ModelCalled(Event):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCharged(Event):
+    """A request to a model was paid, or a cached reply was given instead (``usage.cached_calls``).
+
+    Each try of a request counts. ``ModelCalled`` is about answers: it comes once for all tries.
+    """
+
+    kind: str
+    """``llm``, ``embedding`` or ``rerank``."""
+    model: str
+    purpose: str
+    """Such as ``extract``, ``answer`` or ``embed``."""
+    usage: Usage
+    cost: float | None
+    """None if the price of the model is not known."""
 
 
 class Observer(Protocol):

@@ -24,6 +24,7 @@ from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.reranker.callables import as_reranker_service
 from easy_knowledge_retriever.reranker.stack import reranker_stack
 from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.spending.meter import Till
 
 __all__ = ["EmbeddingChoice", "LLMChoice", "Models", "RerankerChoice", "choose_models"]
 
@@ -61,6 +62,7 @@ def choose_models(
     reranker: RerankerChoice,
     cache: KVStorage,
     observer: Observer,
+    till: Till,
 ) -> Models:
     """The models of these choices, each with the wrappers of its stack.
 
@@ -71,24 +73,27 @@ def choose_models(
         reranker: See :data:`RerankerChoice`.
         cache: Keeps replies, where the settings want it.
         observer: Is told of each call.
+        till: Where each request is paid.
 
     Raises:
         ConfigError: A choice cannot be used.
     """
-    vectors = embedding_stack(
-        LocalEmbeddingService() if embedding is None else as_embedding_service(embedding), observer=observer
-    )
-    ranks = None if reranker is None else reranker_stack(as_reranker_service(reranker), observer=observer)
+    chosen = LocalEmbeddingService() if embedding is None else as_embedding_service(embedding)
+    local = isinstance(chosen, LocalEmbeddingService)
+    vectors = embedding_stack(chosen, observer=observer, till=till, local=local)
+    ranks = None if reranker is None else reranker_stack(as_reranker_service(reranker), observer=observer, till=till)
     if llm is None:
         return Models(vectors, None, ranks, LocalKeywords(), ExtractiveAnswerer(vectors), None)
     service = as_llm_service(llm)
-    asking = llm_stack(service, observer=observer, cache=cache if settings.enable_llm_cache else None)
+    replies = cache if settings.enable_llm_cache else None
+    asking = llm_stack(service, observer=observer, till=till, purpose="answer", cache=replies)
+    keywords = llm_stack(service, observer=observer, till=till, purpose="keywords", cache=replies)
     kept = cache if settings.enable_llm_cache_for_entity_extract else None
-    extracting = llm_stack(service, observer=observer, cache=kept, accept=is_readable)
+    extracting = llm_stack(service, observer=observer, till=till, purpose="extract", cache=kept, accept=is_readable)
     extractor = LLMExtractor(
         extracting,
         entity_types=settings.entity_types,
         language=settings.language,
         max_gleaning=settings.entity_extract_max_gleaning,
     )
-    return Models(vectors, asking, ranks, LLMKeywords(asking), LLMAnswerer(asking), extractor)
+    return Models(vectors, asking, ranks, LLMKeywords(keywords), LLMAnswerer(asking), extractor)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from easy_knowledge_retriever.aio import map_bounded
-from easy_knowledge_retriever.errors import ConfigError, IngestionError, NotFound, StorageNotOpenError
+from easy_knowledge_retriever.errors import ConfigError, IngestionError, IngestionStopped, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
@@ -33,6 +33,9 @@ from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
 from easy_knowledge_retriever.settings import Settings, check_slug
+from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.meter import Till
+from easy_knowledge_retriever.spending.prices import PriceChoice, price_table
 from easy_knowledge_retriever.storages import StorageChoice, open_description
 from easy_knowledge_retriever.streaming import AnswerStream
 from easy_knowledge_retriever.sync import SyncRetriever
@@ -47,6 +50,7 @@ from easy_knowledge_retriever.types import (
     IngestReport,
     Metadata,
     RelationKey,
+    Usage,
 )
 
 __all__ = ["EasyKnowledgeRetriever", "KnowledgeGraph"]
@@ -113,6 +117,12 @@ class EasyKnowledgeRetriever:
         durability: ``full``, or ``relaxed``: a power cut may take the last commits.
         lock_timeout: Seconds to wait for another writer.
         embedding_check: ``error`` or ``warn`` when the store was made with another model of the same dimension.
+        prices: Model → :class:`~easy_knowledge_retriever.spending.prices.Price`, or a TOML or JSON file that says the same;
+            what a model costs that is not in it is not known.
+        max_cost: Ceiling of what the models may cost from opening to closing, in the currency of the prices. A call that
+            would pass it is not sent. It needs the price of every model in use.
+        max_llm_calls: The same for requests to language models.
+        max_minutes: The same for the time since opening.
         cosine_threshold: Another name for ``cosine_better_than_threshold``.
         log_level: No effect; use :mod:`logging`.
         log_file_path: No effect; use :mod:`logging`.
@@ -164,6 +174,10 @@ class EasyKnowledgeRetriever:
         durability: Literal["full", "relaxed"] = _DEFAULT.durability,
         lock_timeout: float = _DEFAULT.lock_timeout,
         embedding_check: Literal["error", "warn"] = _DEFAULT.embedding_check,
+        prices: PriceChoice = None,
+        max_cost: float | None = _DEFAULT.max_cost,
+        max_llm_calls: int | None = _DEFAULT.max_llm_calls,
+        max_minutes: float | None = _DEFAULT.max_minutes,
         cosine_threshold: float | None = None,
         log_level: object = None,
         log_file_path: object = None,
@@ -179,9 +193,14 @@ class EasyKnowledgeRetriever:
         self.observer = observer
         self.sync = SyncRetriever(self)
         self._kb = open_description(self.settings, kv_storage, doc_status_storage, vector_storage, lexical_storage, graph_storage)
-        models = choose_models(self.settings, embedding_service, llm_service, reranker_service, self._kb.llm_cache, observer)
-        self._models = models
         self._tokenizer = tokenizer or TiktokenTokenizer(tiktoken_model_name)
+        self._budget = Budget(max_cost, max_llm_calls, max_minutes)
+        count_tokens = TokenCounter(self._tokenizer)
+        till = Till(self._budget, price_table(prices), count_tokens, observer)
+        models = choose_models(
+            self.settings, embedding_service, llm_service, reranker_service, self._kb.llm_cache, observer, till
+        )
+        self._models = models
         self._ingestion = Ingestion(
             self._kb,
             self.settings,
@@ -191,7 +210,7 @@ class EasyKnowledgeRetriever:
             llm_extractor=models.llm_extractor,
             observer=observer,
         )
-        services = Services(models.embedding, models.keywords, models.answerer, TokenCounter(self._tokenizer), models.reranker)
+        services = Services(models.embedding, models.keywords, models.answerer, count_tokens, models.reranker)
         self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._model_checked = False
@@ -220,6 +239,7 @@ class EasyKnowledgeRetriever:
             undo.pop_all()
         self._loop = asyncio.get_running_loop()
         self._model_checked = False
+        self._budget.start()
 
     async def finalize_storages(self) -> None:
         """Closes everything, all of it even if one part fails. A second call does nothing.
@@ -277,10 +297,11 @@ class EasyKnowledgeRetriever:
                 changed file of the same name replaces the version before it.
             collection: The collection it belongs to; a slug.
             metadata: What a filter may ask for.
-            raise_on_error: False: a failure is a report with ``status`` failed.
+            raise_on_error: False: a failure is a report with ``status`` failed, or interrupted by a spending ceiling.
 
         Raises:
             IngestionError: It was not ingested; ``__cause__`` says why. The version before it is untouched.
+            IngestionStopped: The next model call would pass a spending ceiling; ingest it again to go on.
             StorageNotOpenError: The retriever is not open.
         """
         self._opened()
@@ -297,7 +318,9 @@ class EasyKnowledgeRetriever:
         except IngestionError as failure:
             if raise_on_error:
                 raise
-            return IngestReport("", failure.document, "", DocStatus.FAILED, error=str(failure))
+            status = DocStatus.INTERRUPTED if isinstance(failure, IngestionStopped) else DocStatus.FAILED
+            usage = failure.usage or Usage()
+            return IngestReport("", failure.document, "", status, usage=usage, cost=failure.cost, error=str(failure))
 
     async def ainsert(
         self,
@@ -330,6 +353,7 @@ class EasyKnowledgeRetriever:
         Raises:
             ConfigError: The numbers of texts, ids and names differ.
             IngestionError: A text was not ingested; those before it were.
+            IngestionStopped: The next model call would pass a spending ceiling; insert it again to go on.
         """
         self._opened()
         check_slug(collection)

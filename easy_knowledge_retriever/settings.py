@@ -73,6 +73,9 @@ class Settings:
     durability: Literal["full", "relaxed"] = "full"
     lock_timeout: float = 10.0
     embedding_check: Literal["error", "warn"] = "error"
+    max_cost: float | None = None
+    max_llm_calls: int | None = None
+    max_minutes: float | None = None
 
     def __post_init__(self) -> None:
         check_slug(self.workspace)
@@ -84,6 +87,10 @@ class Settings:
                 f"chunk_overlap_token_size is {self.chunk_overlap_token_size!r}",
                 hint=f"it must be at least 0 and less than chunk_token_size ({self.chunk_token_size})",
             )
+        for name in _CEILINGS:
+            ceiling = getattr(self, name)
+            if ceiling is not None and not 0 <= ceiling < float("inf"):
+                raise ConfigError(f"{name} is {ceiling!r}", hint="give a number of at least 0, or None for no ceiling")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", hint=f"one of {', '.join(allowed)}")
@@ -104,6 +111,7 @@ _POSITIVE = (
     "max_file_paths",
     "force_llm_summary_on_merge",
 )
+_CEILINGS = ("max_cost", "max_llm_calls", "max_minutes")
 _CHOICES = {
     "kg_chunk_pick_method": ("VECTOR", "WEIGHT"),
     "source_ids_limit_method": ("FIFO", "KEEP"),

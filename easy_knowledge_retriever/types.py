@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -541,24 +541,27 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent on models."""
+    """What was spent on models: requests that were answered, and their tokens. A repeated request counts again."""
 
     llm_calls: int = 0
     embedding_calls: int = 0
     rerank_calls: int = 0
     prompt_tokens: int = 0
+    """Tokens language models were sent, those read from the provider's own cache included."""
     completion_tokens: int = 0
     cached_calls: int = 0
+    """Replies given again from our own cache; they cost nothing and count as no call."""
+    cached_prompt_tokens: int = 0
+    """How many of the prompt tokens the provider had in its cache."""
+    embedding_tokens: int = 0
+    estimated_calls: int = 0
+    """Calls whose tokens were counted here, because the endpoint did not say."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.llm_calls + other.llm_calls,
-            self.embedding_calls + other.embedding_calls,
-            self.rerank_calls + other.rerank_calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_calls + other.cached_calls,
-        )
+        return Usage(*(getattr(self, spec.name) + getattr(other, spec.name) for spec in fields(Usage)))
+
+    def __bool__(self) -> bool:
+        return self != Usage()
 
 
 class DocStatus(enum.StrEnum):

@@ -30,7 +30,7 @@ async def extract(
     A chunk that the model has answered about has an extraction of its even if it says nothing: what has none was not read.
 
     Args:
-        run: Is told of warnings, failed chunks and usage.
+        run: Is told of warnings and failed chunks.
         document: The version.
         chunks: Its chunks.
         extractors: Cost nothing.
@@ -83,7 +83,6 @@ def _taken(run: Run, outcome: ExtractionOutcome) -> tuple[Extraction, ...]:
     run.warnings += outcome.warnings
     run.failed_chunks += outcome.failed_chunks
     run.refused_chunks += outcome.refused_chunks
-    run.usage += outcome.usage
     return outcome.extractions
 
 

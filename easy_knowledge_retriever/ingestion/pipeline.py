@@ -107,6 +107,7 @@ class Ingestion:
 
         Raises:
             IngestionError: A step failed; the version before, if any, is untouched.
+            IngestionStopped: The next model call would pass a spending ceiling; ingest it again to go on.
             EmbeddingMismatchError: The base holds vectors of another model; nothing was written.
         """
         return await self._ingest(Given(document), (split_by_character, split_by_character_only), track_id)
@@ -135,6 +136,7 @@ class Ingestion:
 
         Raises:
             IngestionError: A step failed; the version before, if any, is untouched.
+            IngestionStopped: The next model call would pass a spending ceiling; ingest it again to go on.
             EmbeddingMismatchError: The base holds vectors of another model; nothing was written.
         """
         first, last = (start_page or 0) + 1, None if end_page is None else end_page + 1
@@ -230,6 +232,7 @@ class Ingestion:
             chunks=standing.chunk_count,
             pages=standing.page_count,
             unchanged=True,
+            cost=run.account.cost,
             track_id=run.record.track_id,
         )
 
@@ -307,7 +310,8 @@ def _report(run: Run, version: Version) -> IngestReport:
         failed_chunks=tuple(run.failed_chunks),
         refused_chunks=tuple(run.refused_chunks),
         timings=run.timings,
-        usage=run.usage,
+        usage=run.account.usage,
+        cost=run.account.cost,
         track_id=run.record.track_id,
         document=document,
     )

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from easy_knowledge_retriever.errors import EKRError, EmbeddingMismatchError, IngestionError, StorageError
+from easy_knowledge_retriever.errors import (
+    BudgetExceeded,
+    EKRError,
+    EmbeddingMismatchError,
+    IngestionError,
+    IngestionStopped,
+    StorageError,
+)
 from easy_knowledge_retriever.events import (
     DocumentFailed,
     Observer,
@@ -21,7 +28,8 @@ from easy_knowledge_retriever.events import (
 )
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.operations.base import Progress
-from easy_knowledge_retriever.types import DocRecord, DocStatus, Usage
+from easy_knowledge_retriever.spending.account import Account, charging
+from easy_knowledge_retriever.types import DocRecord, DocStatus
 
 __all__ = ["Run", "now"]
 
@@ -36,7 +44,8 @@ class Run:
     """One ingest on its way: an async context that records in the status how it ends.
 
     A failure becomes *failed* with its stage and cause and is raised as ``IngestionError``; a cancellation becomes
-    *interrupted* and stays one. The version before keeps being served in both cases.
+    *interrupted* and stays one; a spending ceiling becomes *interrupted* too and is raised as ``IngestionStopped``. The
+    version before keeps being served in all cases.
     """
 
     kb: KnowledgeBase
@@ -53,8 +62,10 @@ class Run:
     failed_chunks: list[str] = field(default_factory=list)
     refused_chunks: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
+    account: Account = field(default_factory=Account)
+    """Every model call of the ingest is put on it."""
     began: float = field(default_factory=time.perf_counter)
+    _charging: ExitStack = field(default_factory=ExitStack)
 
     @property
     def name(self) -> str:
@@ -104,24 +115,30 @@ class Run:
         await self.kb.status.put([self.record])
 
     async def __aenter__(self) -> Self:
+        self._charging.enter_context(charging(self.account))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._charging.close()
         if isinstance(error, asyncio.CancelledError):
             await self._record(DocStatus.INTERRUPTED, "cancelled", error)
         elif isinstance(error, Exception) and not isinstance(error, EmbeddingMismatchError):
+            stopped = isinstance(error, BudgetExceeded)
             message = f"{type(error).__name__}: {error}"
-            await self._record(DocStatus.FAILED, message, error)
+            await self._record(DocStatus.INTERRUPTED if stopped else DocStatus.FAILED, message, error)
             code = error.code if isinstance(error, EKRError) else "error"
             self.observer(DocumentFailed(self.name, self._failed_stage, code, message))
             cause, hint = (error.message, error.hint) if isinstance(error, EKRError) else (str(error), "")
-            raise IngestionError(
-                f"{self.name!r} was not ingested: {self._failed_stage} failed: {cause}",
+            kind, ended = (IngestionStopped, "stopped") if stopped else (IngestionError, "failed")
+            raise kind(
+                f"{self.name!r} was not ingested: {self._failed_stage} {ended}: {cause}",
                 document=self.name,
                 stage=self._failed_stage,
                 hint=hint,
+                usage=self.account.usage,
+                cost=self.account.cost,
             ) from error
 
     async def _record(self, status: DocStatus, message: str, error: BaseException) -> None:

@@ -13,7 +13,7 @@ from easy_knowledge_retriever.llm.base import Completion
 from easy_knowledge_retriever.llm.reasoning import without_reasoning
 from easy_knowledge_retriever.types import Usage
 
-__all__ = ["LONGEST_ANSWER", "read_reply", "salvaged", "storable", "usage_of"]
+__all__ = ["LONGEST_ANSWER", "embedding_usage_of", "read_reply", "salvaged", "storable", "usage_of"]
 
 LONGEST_ANSWER = 2 * 1024 * 1024
 """Bytes read of one answer, and characters kept of it."""
@@ -57,13 +57,25 @@ def read_reply(reply: Mapping[str, Any]) -> Completion:
 
 def usage_of(reply: Mapping[str, Any]) -> Usage:
     """What a reply says it cost; zero where it does not say."""
-    usage = reply.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
+    counts = _mapping(reply.get("usage"))
+    details = _mapping(counts.get("prompt_tokens_details"))
     return Usage(
         llm_calls=1,
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
+        cached_prompt_tokens=_count(details.get("cached_tokens")) or _count(counts.get("prompt_cache_hit_tokens")),
     )
+
+
+def embedding_usage_of(reply: Mapping[str, Any]) -> Usage:
+    """What a reply of an embedding endpoint says it cost; zero where it does not say."""
+    counts = _mapping(reply.get("usage"))
+    tokens = _count(counts.get("prompt_tokens")) or _count(counts.get("total_tokens"))
+    return Usage(embedding_calls=1, embedding_tokens=tokens)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def storable(text: str) -> str:

@@ -22,13 +22,14 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
 from easy_knowledge_retriever.errors import BadResponse, ConfigError, ContentRefused, ContextTooLong, UpstreamError
 from easy_knowledge_retriever.llm.adapting import Sending, adapted, learn, merged
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
-from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, read_reply, storable, usage_of
+from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, embedding_usage_of, read_reply, storable, usage_of
 from easy_knowledge_retriever.llm.json_mode import LAST_RUNG, asked_for_json, ignored_json, response_format
 from easy_knowledge_retriever.llm.openai_client import ApiKey, OpenAIClient, connection
 from easy_knowledge_retriever.llm.reasoning import ReasoningFilter
 from easy_knowledge_retriever.llm.stack import llm_stack
 from easy_knowledge_retriever.llm.vectors import read_vectors
 from easy_knowledge_retriever.settings import environment
+from easy_knowledge_retriever.spending.account import note_usage
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = ["OpenAIEmbeddingService", "OpenAILLMService"]
@@ -265,7 +266,9 @@ class OpenAILLMService(LLMService):
         sending, spent = Sending(body), Usage()
         while True:
             try:
-                completion = read_reply(await self._client.chat(sending.body))
+                reply = await self._client.chat(sending.body)
+                note_usage(usage_of(reply))  # now: an answer that is of no use is on the bill all the same
+                completion = read_reply(reply)
             except UpstreamError as error:
                 changed = adapted(sending, error, self._features)
                 if changed is None:
@@ -424,6 +427,7 @@ class OpenAIEmbeddingService(EmbeddingService):
                 raise
             self._features.encoding = "float"
             return await self._vectors(texts)
+        note_usage(embedding_usage_of(reply))
         return read_vectors(reply, len(texts), self._dimension)
 
     async def aclose(self) -> None:

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,16 +16,14 @@ import numpy as np
 from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.endpoints.limiter import Limiter
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy, retrying
-from easy_knowledge_retriever.errors import BudgetExceeded
 from easy_knowledge_retriever.events import ModelCalled, Observer
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
 from easy_knowledge_retriever.llm.flight import held_back, sent
+from easy_knowledge_retriever.spending.meter import Meter
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
 __all__ = [
     "BatchedEmbedding",
-    "Budget",
-    "BudgetedLLM",
     "CachedLLM",
     "EmbeddingWrapper",
     "LLMWrapper",
@@ -132,53 +130,6 @@ class ObservedLLM(LLMWrapper):
         self._observer(ModelCalled("llm", self.model, seconds, usage.prompt_tokens, usage.completion_tokens, cached))
 
 
-@dataclass(slots=True)
-class Budget:
-    """A ceiling of model calls, and how many were made. One budget may stand behind several models."""
-
-    max_llm_calls: int | None = None
-    llm_calls: int = field(default=0, init=False)
-
-    def reserve(self) -> None:
-        """Counts a call that is about to be sent.
-
-        Raises:
-            BudgetExceeded: It would pass the ceiling; it is not counted.
-        """
-        if self.max_llm_calls is not None and self.llm_calls >= self.max_llm_calls:
-            raise BudgetExceeded(
-                f"the ceiling of {self.max_llm_calls} model calls is reached", hint="raise max_llm_calls to go on"
-            )
-        self.llm_calls += 1
-
-    def give_back(self) -> None:
-        """Takes back a call that was not sent after all."""
-        self.llm_calls -= 1
-
-
-class BudgetedLLM(LLMWrapper):
-    """Sends no call beyond the budget. A cached reply costs nothing."""
-
-    def __init__(self, service: LLMService, budget: Budget) -> None:
-        super().__init__(service)
-        self._budget = budget
-
-    async def _complete(self, request: Request) -> Completion:
-        self._budget.reserve()
-        completion = await request.complete(self.service)
-        if completion.cached:
-            self._budget.give_back()
-        return completion
-
-    async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        self._budget.reserve()
-        async with aclosing(request.stream(self.service)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Ending) and piece.cached:
-                    self._budget.give_back()
-                yield piece
-
-
 class ReplyStore(Protocol):
     """Where replies are kept: the part of a KV storage that the cache needs."""
 
@@ -201,13 +152,17 @@ class CachedLLM(LLMWrapper):
         store: Where replies are kept.
         identity: What an answer depends on besides the messages.
         accept: Whether a reply is good enough to be given again.
+        meter: Is told of replies that were given again.
     """
 
-    def __init__(self, service: LLMService, store: ReplyStore, identity: str, accept: Callable[[str], bool]) -> None:
+    def __init__(
+        self, service: LLMService, store: ReplyStore, identity: str, accept: Callable[[str], bool], meter: Meter
+    ) -> None:
         super().__init__(service)
         self._store = store
         self._identity = identity
         self._accept = accept
+        self._meter = meter
 
     async def _complete(self, request: Request) -> Completion:
         key = self._key(request)
@@ -244,7 +199,10 @@ class CachedLLM(LLMWrapper):
 
     async def _kept(self, key: str) -> str | None:
         text = (await self._store.get_many([key])).get(key, {}).get("text")
-        return text if isinstance(text, str) and text else None
+        if not isinstance(text, str) or not text:
+            return None
+        self._meter.cached()
+        return text
 
 
 class RetriedLLM(LLMWrapper):

@@ -17,6 +17,8 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
 from easy_knowledge_retriever.errors import BadResponse, ContextTooLong, UpstreamError
 from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.reranker.stack import reranker_stack
+from easy_knowledge_retriever.spending.account import note_usage
+from easy_knowledge_retriever.types import Usage
 
 __all__ = ["OpenAIRerankerService", "Style"]
 
@@ -166,6 +168,7 @@ class OpenAIRerankerService(RerankerService):
         reply = await self._http.post(body, self._where)
         if not 200 <= reply.status < 300:
             raise self._http.failure(reply, self._where)
+        note_usage(Usage(rerank_calls=1))
         try:
             return json.loads(reply.text)
         except ValueError as cause:

@@ -14,9 +14,10 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import Completion, InputType, LLMService, Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
 from easy_knowledge_retriever.llm.stack import llm_stack
-from easy_knowledge_retriever.llm.wrappers import Budget
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeLLMService
 from easy_knowledge_retriever.testing.server import CHAT, OpenAITestServer
@@ -117,7 +118,7 @@ async def test_a_ceiling_stops_the_ingest_and_nothing_is_paid_twice() -> None:
     kb, calls = await empty_base(), []
     for ceiling in (7, 11, 5, 100):
         model = FakeLLMService(naming, delay=0.001)
-        flow = reading(kb, llm_stack(model, budget=Budget(ceiling)), concurrency=4)
+        flow = reading(kb, llm_stack(model, till=Till(Budget(max_llm_calls=ceiling))), concurrency=4)
         try:
             report = await flow.ingest_document(made)
         except IngestionError as error:

@@ -17,7 +17,8 @@ from easy_knowledge_retriever.events import ModelCalled
 from easy_knowledge_retriever.kg.base import JsonObject
 from easy_knowledge_retriever.llm.base import Completion, Ending, LLMService, Message, Priority
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
-from easy_knowledge_retriever.llm.wrappers import Budget
+from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeLLMService, RecordingObserver
 from easy_knowledge_retriever.testing.memory import MemoryKVStorage
 from easy_knowledge_retriever.types import Usage
@@ -78,7 +79,7 @@ async def test_a_kept_answer_is_given_again_and_the_prompt_is_not_kept(store: Me
 
 async def test_a_streamed_answer_is_kept_when_it_came_to_its_end(store: MemoryKVStorage) -> None:
     model, budget = FakeLLMService(["one two three"] * 2), Budget()
-    stack = llm_stack(model, cache=store, budget=budget)
+    stack = llm_stack(model, cache=store, till=Till(budget))
     async with aclosing(stack.stream(ask("q"))) as pieces:  # type: ignore[type-var]
         assert await anext(pieces) == "one"
     assert await rows(store) == {}
@@ -115,8 +116,8 @@ async def test_only_a_whole_accepted_answer_is_kept(store: MemoryKVStorage, mode
 
 
 async def test_a_budget_refuses_before_the_call(store: MemoryKVStorage) -> None:
-    model, budget = FakeLLMService(lambda messages: "answer"), Budget(2)
-    stack = llm_stack(model, budget=budget, cache=store)
+    model, budget = FakeLLMService(lambda messages: "answer"), Budget(max_llm_calls=2)
+    stack = llm_stack(model, till=Till(budget), cache=store)
     for _ in range(3):
         await stack.complete(ask("the same"))
     assert budget.llm_calls == 1
@@ -127,8 +128,25 @@ async def test_a_budget_refuses_before_the_call(store: MemoryKVStorage) -> None:
         _ = [piece async for piece in stack.stream(ask("a third"))]
     assert (model.calls, budget.llm_calls) == (2, 2)
     unlimited = Budget()
-    await llm_stack(model, budget=unlimited).complete(ask("x"))
+    await llm_stack(model, till=Till(unlimited)).complete(ask("x"))
     assert unlimited.llm_calls == 1
+
+
+async def test_only_tries_that_may_be_billed_count() -> None:
+    faults = {1: UpstreamUnavailable("refused"), 2: BadResponse("no text"), 3: RateLimited("later")}
+    model, budget = FakeLLMService(lambda messages: "answer", faults=faults), Budget()
+    await llm_stack(model, till=Till(budget), policy=FAST).complete(ask("q"))
+    assert (model.calls, budget.llm_calls) == (4, 2)
+
+
+async def test_no_try_goes_beyond_the_ceiling() -> None:
+    model, budget = (
+        FakeLLMService(lambda messages: "", faults=dict.fromkeys(range(1, 9), BadResponse("no text"))),
+        Budget(None, 2),
+    )
+    with pytest.raises(BudgetExceeded):
+        await llm_stack(model, till=Till(budget), policy=FAST).complete(ask("q"))
+    assert (model.calls, budget.llm_calls) == (2, 2)
 
 
 async def test_one_who_waits_for_another_try_holds_no_slot() -> None:
@@ -201,7 +219,7 @@ async def test_a_stream_left_half_way_frees_its_slot() -> None:
 
 async def test_closing_the_stack_closes_the_model() -> None:
     model, embedding = FakeLLMService(), FakeEmbeddingService()
-    await llm_stack(model, budget=Budget(1)).aclose()
+    await llm_stack(model).aclose()
     await embedding_stack(embedding).aclose()
     assert model.closed
     assert embedding.closed

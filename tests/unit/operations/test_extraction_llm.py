@@ -9,8 +9,9 @@ import pytest
 from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, ContextTooLong, UpstreamAuth, UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.stack import llm_stack
-from easy_knowledge_retriever.llm.wrappers import Budget
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
+from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
 from easy_knowledge_retriever.types import Chunk, Document
 
@@ -162,7 +163,7 @@ async def test_a_refused_key_and_a_spent_budget_end_it_at_once() -> None:
     with pytest.raises(UpstreamAuth):
         await LLMExtractor(model, max_gleaning=0, concurrency=1).extract(document, chunks, silent)
     assert model.calls <= 3
-    spent = llm_stack(FakeLLMService(lambda messages: FIRST), budget=Budget(2))
+    spent = llm_stack(FakeLLMService(lambda messages: FIRST), till=Till(Budget(max_llm_calls=2)))
     with pytest.raises(BudgetExceeded):
         await LLMExtractor(spent, max_gleaning=0, concurrency=1).extract(document, chunks, silent)
 

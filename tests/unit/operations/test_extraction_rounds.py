@@ -11,9 +11,10 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter
 from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, ContentRefused, UpstreamAuth, UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.stack import llm_stack
-from easy_knowledge_retriever.llm.wrappers import Budget
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.extraction_rounds import Remembered
+from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
 from easy_knowledge_retriever.types import Chunk, Reply, Transcript
 from tests.unit.operations.test_extraction_llm import FIRST, MORE, TEXT, document_of, silent
@@ -66,7 +67,7 @@ async def test_a_spent_budget_waits_for_what_was_sent() -> None:
     document, chunks = document_of(*PARTS)
     model = FakeLLMService(lambda messages: FIRST, delay=0.01)
     transcripts = Remembered("doc")
-    extractor = LLMExtractor(llm_stack(model, budget=Budget(3)), max_gleaning=1, concurrency=4)
+    extractor = LLMExtractor(llm_stack(model, till=Till(Budget(max_llm_calls=3))), max_gleaning=1, concurrency=4)
     with pytest.raises(BudgetExceeded):
         await extractor.extract(document, chunks, silent, transcripts)
     assert model.calls == 3
