@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from easy_knowledge_retriever.events import Observer
 from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
-from easy_knowledge_retriever.llm.callables import as_embedding_service, as_llm_service
+from easy_knowledge_retriever.llm.callables import CallableLLM, as_embedding_service, as_llm_service
 from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
-from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
-from easy_knowledge_retriever.operations.base import Answerer, KeywordExtractor, PaidExtractor
+from easy_knowledge_retriever.operations.asking import Asking, asking_with
+from easy_knowledge_retriever.operations.base import PaidExtractor, PromptHook
+from easy_knowledge_retriever.operations.decomposition import LocalSplitter
 from easy_knowledge_retriever.operations.extraction_format import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
-from easy_knowledge_retriever.operations.keywords_llm import LLMKeywords
+from easy_knowledge_retriever.operations.rewriting import LocalRewriter
+from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.reranker.callables import as_reranker_service
 from easy_knowledge_retriever.reranker.stack import reranker_stack
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.spending.meter import Till
 
-__all__ = ["EmbeddingChoice", "LLMChoice", "Models", "RerankerChoice", "choose_models"]
+__all__ = ["EmbeddingChoice", "LLMChoice", "ModelChoices", "Models", "RerankerChoice", "choose_models"]
 
 EmbeddingChoice = EmbeddingService | Callable[..., Any] | None
 """A service, an async function from texts to vectors, or None for the local model."""
@@ -37,14 +39,27 @@ RerankerChoice = RerankerService | Callable[..., Any] | None
 
 
 @dataclass(frozen=True, slots=True)
+class ModelChoices:
+    """Which models a user wants, and what they are told."""
+
+    embedding: EmbeddingChoice = None
+    llm: LLMChoice = None
+    reranker: RerankerChoice = None
+    prompts: PromptSet = field(default_factory=PromptSet)
+    on_prompt: PromptHook | None = None
+    """Sees each prompt for an answer before it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Models:
     """What a retriever asks: chosen once."""
 
     embedding: EmbeddingService
     llm: LLMService | None
     reranker: RerankerService | None
-    keywords: KeywordExtractor
-    answerer: Answerer
+    asking: Asking
+    with_model: Callable[[object], Asking]
+    """What asks another language model, given as a service or a function."""
     llm_extractor: PaidExtractor | None
 
     async def aclose(self) -> None:
@@ -55,22 +70,12 @@ class Models:
                     stack.push_async_callback(service.aclose)
 
 
-def choose_models(
-    settings: Settings,
-    embedding: EmbeddingChoice,
-    llm: LLMChoice,
-    reranker: RerankerChoice,
-    cache: KVStorage,
-    observer: Observer,
-    till: Till,
-) -> Models:
-    """The models of these choices, each with the wrappers of its stack.
+def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, observer: Observer, till: Till) -> Models:
+    """The models of some choices, each with the wrappers of its stack.
 
     Args:
         settings: Those of the retriever.
-        embedding: See :data:`EmbeddingChoice`.
-        llm: See :data:`LLMChoice`.
-        reranker: See :data:`RerankerChoice`.
+        choices: What the user gave.
         cache: Keeps replies, where the settings want it.
         observer: Is told of each call.
         till: Where each request is paid.
@@ -78,16 +83,27 @@ def choose_models(
     Raises:
         ConfigError: A choice cannot be used.
     """
-    chosen = LocalEmbeddingService() if embedding is None else as_embedding_service(embedding)
-    local = isinstance(chosen, LocalEmbeddingService)
-    vectors = embedding_stack(chosen, observer=observer, till=till, local=local)
+    llm, reranker, prompts = choices.llm, choices.reranker, choices.prompts
+    embedding = LocalEmbeddingService() if choices.embedding is None else as_embedding_service(choices.embedding)
+    local = isinstance(embedding, LocalEmbeddingService)
+    vectors = embedding_stack(embedding, observer=observer, till=till, local=local)
     ranks = None if reranker is None else reranker_stack(as_reranker_service(reranker), observer=observer, till=till)
+
+    def with_model(model: object) -> Asking:
+        service = as_llm_service(model)
+        # Nothing tells two functions apart, such as two lambdas of one line: what one said must not answer for the other.
+        unnamed = isinstance(service, CallableLLM) and model is not llm
+        replies = cache if settings.enable_llm_cache and not unnamed else None
+        return asking_with(
+            lambda purpose: llm_stack(service, observer=observer, till=till, purpose=purpose, cache=replies),
+            prompts,
+            choices.on_prompt,
+        )
+
     if llm is None:
-        return Models(vectors, None, ranks, LocalKeywords(), ExtractiveAnswerer(vectors), None)
+        asking = Asking(LocalRewriter(), LocalSplitter(), LocalKeywords(), ExtractiveAnswerer(vectors))
+        return Models(vectors, None, ranks, asking, with_model, None)
     service = as_llm_service(llm)
-    replies = cache if settings.enable_llm_cache else None
-    asking = llm_stack(service, observer=observer, till=till, purpose="answer", cache=replies)
-    keywords = llm_stack(service, observer=observer, till=till, purpose="keywords", cache=replies)
     kept = cache if settings.enable_llm_cache_for_entity_extract else None
     extracting = llm_stack(service, observer=observer, till=till, purpose="extract", cache=kept, accept=is_readable)
     extractor = LLMExtractor(
@@ -95,5 +111,6 @@ def choose_models(
         entity_types=settings.entity_types,
         language=settings.language,
         max_gleaning=settings.entity_extract_max_gleaning,
+        prompts=prompts,
     )
-    return Models(vectors, asking, ranks, LLMKeywords(keywords), LLMAnswerer(asking), extractor)
+    return Models(vectors, service, ranks, with_model(llm), with_model, extractor)

@@ -13,7 +13,11 @@ from easy_knowledge_retriever.types import Citation, Claim, Metadata, Reference,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Pieces", "QueryParam", "QueryResult", "as_failure"]
+__all__ = ["DEFAULT_FORM", "Pieces", "QueryParam", "QueryResult", "as_failure"]
+
+
+DEFAULT_FORM = "Multiple Paragraphs"
+"""The form of an answer where none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class QueryParam:
     """``content`` of the result is the context; no answer is written."""
     only_need_prompt: bool = False
     """``content`` of the result is the prompt; no answer is written."""
-    response_type: str = "Multiple Paragraphs"
+    response_type: str = DEFAULT_FORM
     """Free text for the prompt."""
     stream: bool = False
     top_k: int | None = None

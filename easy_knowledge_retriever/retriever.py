@@ -25,10 +25,12 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.models import EmbeddingChoice, LLMChoice, RerankerChoice, choose_models
+from easy_knowledge_retriever.models import EmbeddingChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
+from easy_knowledge_retriever.operations.base import PromptHook
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
 from easy_knowledge_retriever.operations.context import entity_data, relation_data
 from easy_knowledge_retriever.operations.inserting import inserted_documents
+from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
@@ -58,6 +60,7 @@ __all__ = ["EasyKnowledgeRetriever", "KnowledgeGraph"]
 logger = logging.getLogger("easy_knowledge_retriever")
 
 _DEFAULT = Settings()
+_PROMPTS = PromptSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,9 @@ class EasyKnowledgeRetriever:
         file_path_more_placeholder: Stands for those left out.
         language: Language of descriptions a model writes; ``auto`` is that of the document.
         entity_types: What a model is asked to look for.
+        prompts: What a language model is told, see :class:`~easy_knowledge_retriever.prompts.prompt_set.PromptSet`.
+        on_prompt: Is called with each prompt for an answer and the passages in it before it is sent; an exception stops the
+            call.
         observer: Is given progress events; must return at once.
         durability: ``full``, or ``relaxed``: a power cut may take the last commits.
         lock_timeout: Seconds to wait for another writer.
@@ -170,6 +176,8 @@ class EasyKnowledgeRetriever:
         file_path_more_placeholder: str = _DEFAULT.file_path_more_placeholder,
         language: str = _DEFAULT.language,
         entity_types: Sequence[str] = _DEFAULT.entity_types,
+        prompts: PromptSet = _PROMPTS,
+        on_prompt: PromptHook | None = None,
         observer: Observer = ignore,
         durability: Literal["full", "relaxed"] = _DEFAULT.durability,
         lock_timeout: float = _DEFAULT.lock_timeout,
@@ -197,9 +205,8 @@ class EasyKnowledgeRetriever:
         self._budget = Budget(max_cost, max_llm_calls, max_minutes)
         count_tokens = TokenCounter(self._tokenizer)
         till = Till(self._budget, price_table(prices), count_tokens, observer)
-        models = choose_models(
-            self.settings, embedding_service, llm_service, reranker_service, self._kb.llm_cache, observer, till
-        )
+        choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt)
+        models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till)
         self._models = models
         self._ingestion = Ingestion(
             self._kb,
@@ -210,7 +217,17 @@ class EasyKnowledgeRetriever:
             llm_extractor=models.llm_extractor,
             observer=observer,
         )
-        services = Services(models.embedding, models.keywords, models.answerer, count_tokens, models.reranker)
+        asking = models.asking
+        services = Services(
+            models.embedding,
+            asking.keywords,
+            asking.answerer,
+            count_tokens,
+            models.reranker,
+            asking.rewriter,
+            asking.splitter,
+            models.with_model,
+        )
         self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._model_checked = False

@@ -53,8 +53,8 @@ def as_embedding_service(value: object, embedding_dim: int | None = None) -> Emb
 class CallableLLM(LLMService):
     """A function ``(prompt, system_prompt=None, history_messages=[], **kwargs)`` as a language model.
 
-    It may be a coroutine function or a plain one that gives an awaitable, a text or an async iterator of pieces. Its
-    own errors pass unchanged.
+    What it takes no argument for stands in its prompt. It may be a coroutine function or a plain one that gives an
+    awaitable, a text or an async iterator of pieces. Its own errors pass unchanged.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -99,9 +99,12 @@ class CallableLLM(LLMService):
         system = "\n\n".join(message.content for message in messages if message.role == "system")
         turns = [message for message in messages if message.role != "system"]
         history = [{"role": message.role, "content": message.content} for message in turns[:-1]]
-        prompt = turns[-1].content if turns else ""
-        accepted = keywords if self._takes("stream") else {}
-        answer = self._function(prompt, system_prompt=system or None, history_messages=history, **accepted)
+        given: dict[str, Any] = {"system_prompt": system or None, "history_messages": history, **keywords}
+        accepted = {name: value for name, value in given.items() if self._takes(name)}
+        before = [system] if system and "system_prompt" not in accepted else []
+        if "history_messages" not in accepted:
+            before += [f"{turn['role']}: {turn['content']}" for turn in history]
+        answer = self._function("\n\n".join([*before, *(message.content for message in turns[-1:])]), **accepted)
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, str | AsyncIterator):
@@ -111,8 +114,8 @@ class CallableLLM(LLMService):
     def _takes(self, name: str) -> bool:
         try:
             parameters = inspect.signature(self._function).parameters
-        except (TypeError, ValueError):  # a function written in C
-            return False
+        except (TypeError, ValueError):  # a function written in C: the usual arguments, nothing more
+            return name != "stream"
         return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 

@@ -133,7 +133,7 @@ class ExtractiveAnswerer(Answerer):
         if not request.grounded:
             text = _UNGROUNDED.get(_language(request.question), _UNGROUNDED["en"])
             return Answer(text, refused=True)
-        scored, vectors = await self._scored(request.question, request.context.passages)
+        scored, vectors = await self._scored(request.standalone or request.question, request.context.passages)
         if not scored or scored[0].score < self._threshold:
             return Answer(refusal(request.question), refused=True)
         chosen = _choose(scored, vectors)

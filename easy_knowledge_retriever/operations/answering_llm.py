@@ -11,9 +11,10 @@ from dataclasses import replace
 from easy_knowledge_retriever.llm.base import Ending, LLMService, Message
 from easy_knowledge_retriever.llm.wrappers import Request
 from easy_knowledge_retriever.operations.answering import refusal
-from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
+from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest, PromptHook
 from easy_knowledge_retriever.operations.citation_check import check_citations
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
+from easy_knowledge_retriever.query import DEFAULT_FORM
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import Usage
 
@@ -28,11 +29,13 @@ class LLMAnswerer(Answerer):
     Args:
         model: The language model, with its wrappers around it.
         prompts: The prompts.
+        on_prompt: Sees each prompt before it is sent; what it raises stops the call.
     """
 
-    def __init__(self, model: LLMService, prompts: PromptSet = _PROMPTS) -> None:
+    def __init__(self, model: LLMService, prompts: PromptSet = _PROMPTS, *, on_prompt: PromptHook | None = None) -> None:
         self._model = model
         self._prompts = prompts
+        self._on_prompt = on_prompt
 
     async def answer(self, request: AnswerRequest) -> Answer:
         """The whole answer. Where there is no context, the refusal, without asking the model.
@@ -42,7 +45,7 @@ class LLMAnswerer(Answerer):
         """
         if _has_nothing(request):
             return Answer(refusal(request.question), refused=True)
-        completion = await (request.model or self._model).complete(self.prompt(request))
+        completion = await self._model.complete(self._seen(request))
         return await self._ended(request, completion.text, Ending(completion.usage, completion.finish_reason))
 
     async def stream(self, request: AnswerRequest) -> AsyncGenerator[str | Answer]:
@@ -57,7 +60,7 @@ class LLMAnswerer(Answerer):
             return
         text: list[str] = []
         ending, shown = Ending(Usage(llm_calls=1)), _Shown(escaped=request.grounded)
-        async with aclosing(Request(self.prompt(request)).stream(request.model or self._model)) as pieces:
+        async with aclosing(Request(self._seen(request)).stream(self._model)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Ending):
                     ending = piece
@@ -88,12 +91,18 @@ class LLMAnswerer(Answerer):
             warnings.append("the answer cites nothing")
         return Answer(checked.text, checked.citations, refused=refused, warnings=tuple(warnings))
 
+    def _seen(self, request: AnswerRequest) -> tuple[Message, ...]:
+        messages = self.prompt(request)
+        if self._on_prompt is not None:
+            self._on_prompt(messages, request.context.passages)
+        return messages
+
     def prompt(self, request: AnswerRequest) -> tuple[Message, ...]:
         """What is sent to the model: instructions, earlier turns, then context and question."""
         extra = f"\n- {request.user_prompt}" if request.user_prompt else ""
         template = self._prompts.answer_system if request.grounded else self._prompts.answer_ungrounded
         ours = template.render(response_type=request.response_type, user_prompt=extra)
-        system = ours if request.system_prompt is None else f"{request.system_prompt}{extra}"
+        system = ours if request.system_prompt is None else f"{request.system_prompt}{_form(request)}{extra}"
         return (Message("system", system), *_turns(request.history), Message("user", self._asked(request)))
 
     def _asked(self, request: AnswerRequest) -> str:
@@ -145,6 +154,11 @@ def _unescaped(text: str) -> str:
 
 _ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|#x27);")
 _LONGEST_ESCAPE = 6
+
+
+def _form(request: AnswerRequest) -> str:
+    """The form asked for, where the caller's own instructions stand instead of ours and a form was named beside them."""
+    return "" if request.response_type == DEFAULT_FORM else f"\n- Form of the answer: {request.response_type}"
 
 
 def _has_nothing(request: AnswerRequest) -> bool:

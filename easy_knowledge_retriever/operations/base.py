@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from easy_knowledge_retriever.llm.base import LLMService, Message
-from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Transcript, Usage
+from easy_knowledge_retriever.llm.base import Message
+from easy_knowledge_retriever.query import DEFAULT_FORM
+from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Passage, Transcript, Usage
 
 __all__ = [
     "Answer",
@@ -19,7 +20,12 @@ __all__ = [
     "KeywordExtractor",
     "Keywords",
     "PaidExtractor",
+    "Parts",
     "Progress",
+    "PromptHook",
+    "Rewriter",
+    "Rewritten",
+    "Splitter",
     "Transcripts",
 ]
 
@@ -109,20 +115,71 @@ class KeywordExtractor(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A question that can be understood without the conversation before it."""
+
+    question: str
+    usage: Usage = field(default_factory=Usage)
+    degraded: tuple[str, ...] = ()
+
+
+class Rewriter(ABC):
+    """Makes a follow-up a question that can be searched with."""
+
+    @abstractmethod
+    async def rewrite(self, question: str, history: Sequence[Mapping[str, str]]) -> Rewritten:
+        """The question with what it leaves out.
+
+        Args:
+            question: What is asked now.
+            history: Earlier turns, ``role`` and ``content``; the last one last.
+
+        Raises:
+            LimitExceeded: A spending ceiling. Any other failure of a model is named in ``degraded``.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The questions inside a question."""
+
+    questions: tuple[str, ...]
+    usage: Usage = field(default_factory=Usage)
+    degraded: tuple[str, ...] = ()
+
+
+class Splitter(ABC):
+    """Splits a question that asks several things."""
+
+    @abstractmethod
+    async def split(self, question: str) -> Parts:
+        """At most four questions, in order; the question itself if it asks one thing.
+
+        Raises:
+            LimitExceeded: A spending ceiling. Any other failure of a model is named in ``degraded``.
+        """
+
+
+PromptHook = Callable[[Sequence[Message], Sequence[Passage]], object]
+"""Called with the messages of a prompt for an answer and the passages in it, before it is sent. What it raises stops the
+call."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerRequest:
     """A question with the context to answer it from."""
 
     question: str
     context: Context
-    response_type: str = "Multiple Paragraphs"
+    response_type: str = DEFAULT_FORM
     user_prompt: str = ""
     system_prompt: str | None = None
     """Replaces the library's own, where the caller gave one."""
     history: tuple[Mapping[str, str], ...] = ()
     grounded: bool = True
     """False for ``bypass``: there are no passages and none are wanted."""
-    model: LLMService | None = None
-    """Another model for this question."""
+    standalone: str = ""
+    """The question as it can be understood without the history; empty if it is the same."""
 
 
 @dataclass(frozen=True, slots=True)

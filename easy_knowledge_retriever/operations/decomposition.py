@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["split_question"]
+from easy_knowledge_retriever.operations.base import Parts, Splitter
+
+__all__ = ["MOST_PARTS", "LocalSplitter", "split_question"]
 
 _SENTENCE = re.compile(r"(?<=[?;])\s+")
 _ASKS = (
@@ -13,6 +15,14 @@ _ASKS = (
 )
 _JOINED = re.compile(rf",?\s+(?:and|et)\s+(?=(?:{_ASKS})\b)", re.IGNORECASE)
 MOST_PARTS = 4
+
+
+class LocalSplitter(Splitter):
+    """Splits a question at its joints, see :func:`split_question`."""
+
+    async def split(self, question: str) -> Parts:
+        """Its parts."""
+        return Parts(split_question(question))
 
 
 def split_question(question: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.prompts import answer, extraction, keywords
+from easy_knowledge_retriever.prompts import answer, decomposition, extraction, keywords, rewriting
 from easy_knowledge_retriever.prompts.template import PromptTemplate
 
 __all__ = ["PromptSet"]
@@ -24,6 +24,11 @@ class PromptSet:
     extraction_system: PromptTemplate = extraction.SYSTEM
     extraction_passage: PromptTemplate = extraction.PASSAGE
     extraction_gleaning: PromptTemplate = extraction.GLEANING
+    rewriting_system: PromptTemplate = rewriting.SYSTEM
+    rewriting_turn: PromptTemplate = rewriting.TURN
+    rewriting_question: PromptTemplate = rewriting.QUESTION
+    decomposition_system: PromptTemplate = decomposition.SYSTEM
+    decomposition_question: PromptTemplate = decomposition.QUESTION
     keywords_system: PromptTemplate = keywords.SYSTEM
     keywords_question: PromptTemplate = keywords.QUESTION
     answer_system: PromptTemplate = answer.GROUNDED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from easy_knowledge_retriever.ranking import interleave, min_rank, reciprocal_rank_fusion
 from easy_knowledge_retriever.types import GraphFacts, Hit
 
-__all__ = ["fuse_hits", "interleave_hits", "join_hits", "merge_facts"]
+__all__ = ["fuse_hits", "interleave_hits", "join_hits", "merge_facts", "share_places"]
 
 
 def interleave_hits(*rankings: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -38,6 +38,17 @@ def join_hits(*weighted: tuple[Sequence[Hit], float]) -> tuple[Hit, ...]:
     """
     order = min_rank([[hit.id for hit in hits] for hits, _ in weighted], [weight for _, weight in weighted])
     return tuple(Hit(item, 1 / rank) for rank, item in enumerate(order, start=1))
+
+
+def share_places(ranked: Sequence[str], parts: Sequence[Collection[str]]) -> list[str]:
+    """A ranking in which the parts of a question take turns, each with its own hits in the order given.
+
+    Args:
+        ranked: Ids, best first.
+        parts: What each part found. An id that none of them found, such as a following chunk, may come in any turn.
+    """
+    found = {item for part in parts for item in part}
+    return interleave([[item for item in ranked if item in part or item not in found] for part in parts])
 
 
 def merge_facts(*parts: GraphFacts) -> GraphFacts:

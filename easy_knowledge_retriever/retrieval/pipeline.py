@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError, EKRError
 from easy_knowledge_retriever.events import Observer, QueryFinished, QueryStarted, ignore
-from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
-from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest, KeywordExtractor, Keywords
+from easy_knowledge_retriever.operations.base import Answer, AnswerRequest
 from easy_knowledge_retriever.operations.citation_check import references_of
 from easy_knowledge_retriever.operations.context import write_context
-from easy_knowledge_retriever.operations.decomposition import split_question
 from easy_knowledge_retriever.operations.following import following_chunks, with_following
 from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
-from easy_knowledge_retriever.operations.keywords import choose_names, follow_up_names, name_candidates
+from easy_knowledge_retriever.operations.keywords import choose_names, name_candidates
 from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
 from easy_knowledge_retriever.query import QueryParam, QueryResult, as_failure
-from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts
+from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts, share_places
 from easy_knowledge_retriever.retrieval.plan import Plan, make_plan
+from easy_knowledge_retriever.retrieval.record import Record
 from easy_knowledge_retriever.retrieval.registry import RetrievalFactory
 from easy_knowledge_retriever.retrieval.search import IndexSearches
+from easy_knowledge_retriever.retrieval.services import Services
 from easy_knowledge_retriever.retrieval.streaming import answer_events, failed
+from easy_knowledge_retriever.retrieval.understanding import Understanding, Understood
 from easy_knowledge_retriever.streaming import AnswerPieces, AnswerStream, StreamEvent
-from easy_knowledge_retriever.text.analyzer import analyze_question
 from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Chunk, Context, Hit, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
-    from easy_knowledge_retriever.operations.budget import CountTokens
-    from easy_knowledge_retriever.reranker.base import RerankerService
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.settings import Settings
     from easy_knowledge_retriever.types import Reference, SearchFilter
@@ -51,45 +47,16 @@ BEST_HITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What answers questions with."""
-
-    embedding: EmbeddingService
-    keywords: KeywordExtractor
-    answerer: Answerer
-    count_tokens: CountTokens
-    reranker: RerankerService | None = None
-
-
-@dataclass(slots=True)
-class _Record:
-    """What happened while one question was worked on."""
-
-    timings: dict[str, float] = field(default_factory=dict)
-    trace: dict[str, Any] = field(default_factory=dict)
-    degraded: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    keywords: Keywords = field(default_factory=Keywords)
-    usage: Usage = field(default_factory=Usage)
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.timings[step] = self.timings.get(step, 0.0) + time.perf_counter() - began
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """A question with its context, before the answer."""
 
     question: str
     plan: Plan
     request: AnswerRequest
-    record: _Record
+    record: Record
     began: float
+    services: Services
+    """Those of this question."""
 
 
 async def _always() -> None:
@@ -177,12 +144,15 @@ class Retrieving:
             raise ConfigError(f"the question has {len(question)} characters", hint=f"give at most {LONGEST_QUESTION}")
         chosen = strategy or RetrievalFactory.create_retrieval(param)
         plan = make_plan(self.settings, param, chosen, self.services.reranker, self.services.embedding.fingerprint)
+        services = self.services if param.model_func is None else self.services.with_model(param.model_func)
         self.observer(QueryStarted(chosen.mode))
-        record = _Record()
+        record = Record()
         context = Context("")
         if chosen.grounded:
+            understanding = Understanding(services.rewriter, services.splitter, services.keywords, plan, record)
+            understood = await understanding.understand(question)
             async with self.kb.snapshot() as kb:
-                context = await _Search(kb, self, plan, record).context(question)
+                context = await _Search(kb, self, plan, record).context(understood)
         request = AnswerRequest(
             question=question,
             context=context,
@@ -191,9 +161,9 @@ class Retrieving:
             system_prompt=system_prompt,
             history=plan.history,
             grounded=chosen.grounded,
-            model=_model(param.model_func),
+            standalone=record.rewritten,
         )
-        return Prepared(question, plan, request, record, began)
+        return Prepared(question, plan, request, record, began, services)
 
     async def answered(self, prepared: Prepared, param: QueryParam) -> QueryResult:
         """Steps 12 and 13 at one go.
@@ -201,7 +171,7 @@ class Retrieving:
         Raises:
             UpstreamError: The model failed.
         """
-        answerer = self.services.answerer
+        answerer = prepared.services.answerer
         if param.only_need_context:
             return self._finished(prepared, self.result(prepared, content=prepared.request.context.text))
         if param.only_need_prompt:
@@ -250,7 +220,7 @@ class Retrieving:
             content: What stands for the answer.
         """
         context, record = prepared.request.context, prepared.record
-        messages = self.services.answerer.prompt(prepared.request)
+        messages = prepared.services.answerer.prompt(prepared.request)
         data: Mapping[str, Any] = context.raw_data or {"entities": [], "relationships": [], "chunks": [], "references": []}
         metadata = self._metadata(prepared)
         return QueryResult(
@@ -284,6 +254,8 @@ class Retrieving:
                 "follow": plan.follow,
                 "rerank": plan.reranker is not None,
             },
+            "rewritten": record.rewritten,
+            "parts": list(record.parts),
             "keywords": {"high_level": list(record.keywords.high), "low_level": list(record.keywords.low)},
             "counts": dict(record.counts),
             "degraded": list(record.degraded),
@@ -293,61 +265,41 @@ class Retrieving:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Steps 4 to 11 of one question, inside one snapshot."""
+    """Steps 5 to 11 of one question, inside one snapshot."""
 
     kb: KnowledgeBase
     flow: Retrieving
     plan: Plan
-    record: _Record
+    record: Record
 
-    async def context(self, question: str) -> Context:
-        asked = _rewritten(question, self.plan.history)
-        if asked != question:
-            self.record.trace["rewritten"] = asked
+    async def context(self, understood: Understood) -> Context:
         visible = await self.kb.resolve(self.plan.filter)
-        parts = split_question(asked) if self.plan.decompose else (asked,)
-        if len(parts) > 1:
-            self.record.trace["parts"] = list(parts)
         with self.record.timed("analyze"):
-            queries = await self._analyze(parts, visible)
+            queries = await self._analyze(understood.queries, visible)
         index = self._index(visible)
         with self.record.timed("search"):
-            candidates = await self._candidates(queries, index)
+            found = await self._found(queries, index)
+            candidates = await self._pooled(found, queries, index)
         with self.record.timed("load"):
             chunks, created = await self._load(candidates, visible)
         with self.record.timed("rerank"):
-            kept = await self._ranked(asked, chunks, candidates)
+            ranked = await self._ranked(understood.question, chunks, candidates)
+            kept = _shared(ranked, found)[: self.plan.chunk_top_k]
         with self.record.timed("context"):
             fitted = write_context(kept, candidates.facts, self.plan.budget, self.flow.services.count_tokens, created)
         self.record.degraded += fitted.degraded
         self._count(candidates, kept, fitted.context)
         return fitted.context
 
-    async def _analyze(self, parts: Sequence[str], filter: SearchFilter | None) -> list[AnalyzedQuery]:
-        """Keywords, then the names that exist, then one embedding call for everything."""
-        queries = [AnalyzedQuery(part, terms=analyze_question(part)) for part in parts]
-        strategy = self.plan.strategy
-        if strategy.uses_keywords:
-            with self.record.timed("keywords"):
-                queries = [await self._with_keywords(query) for query in queries]
-        if strategy.uses_graph:
-            queries = [await self._with_names(query, filter) for query in queries]
+    async def _analyze(self, queries: Sequence[AnalyzedQuery], filter: SearchFilter | None) -> list[AnalyzedQuery]:
+        """The names that exist, then one embedding call for everything."""
+        if self.plan.strategy.uses_graph:
+            async with task_group() as group:
+                tasks = [group.create_task(self._with_names(query, filter)) for query in queries]
+            queries = [task.result() for task in tasks]
             self.record.trace["names"] = [list(query.names) for query in queries]
             self.record.trace["anchors"] = [list(query.anchors) for query in queries]
         return await self._embedded(queries)
-
-    async def _with_keywords(self, query: AnalyzedQuery) -> AnalyzedQuery:
-        plan = self.plan
-        if plan.low_keywords or plan.high_keywords:
-            found = Keywords(plan.high_keywords, plan.low_keywords)
-        else:
-            found = await self.flow.services.keywords.keywords(query.question)
-        merged = self.record.keywords
-        self.record.keywords = Keywords(
-            tuple(dict.fromkeys((*merged.high, *found.high))), tuple(dict.fromkeys((*merged.low, *found.low)))
-        )
-        self.record.usage += found.usage
-        return replace(query, low_keywords=found.low, high_keywords=found.high)
 
     async def _with_names(self, query: AnalyzedQuery, visible: SearchFilter | None) -> AnalyzedQuery:
         """The names in the question and the given keywords that exist, and those of them that a passage is about."""
@@ -394,13 +346,17 @@ class _Search:
             max_graph_nodes=settings.max_graph_nodes,
         )
 
-    async def _candidates(self, queries: Sequence[AnalyzedQuery], index: IndexSearches) -> Candidates:
+    async def _found(self, queries: Sequence[AnalyzedQuery], index: IndexSearches) -> list[Candidates]:
+        """What each part of the question finds, all searched for at once."""
         async with task_group() as group:
             tasks = [group.create_task(self.plan.strategy.search(query, index)) for query in queries]
         found = [task.result() for task in tasks]
         for part, candidates in enumerate(found):
             prefix = f"{part + 1}." if len(found) > 1 else ""
             self.record.trace |= {f"{prefix}{name}": _rows(hits) for name, hits in candidates.stages.items()}
+        return found
+
+    async def _pooled(self, found: Sequence[Candidates], queries: Sequence[AnalyzedQuery], index: IndexSearches) -> Candidates:
         chunks = interleave_hits(*(candidates.chunks for candidates in found))
         if not chunks:
             chunks = await self._fallback(queries, index)
@@ -464,14 +420,14 @@ class _Search:
         scores = {hit.id: hit.score for hit in candidates.chunks}
         first = [(chunk, scores.get(chunk_id, 0.0)) for chunk_id, chunk in chunks.items()]
         if self.plan.reranker is None:
-            return first[: self.plan.chunk_top_k]
+            return first
         ranked = await rerank(question, [chunk for chunk, _ in first], self.plan.reranker)
         self.record.usage += Usage(rerank_calls=1)
         if ranked is None:
             self.record.degraded.append(RERANK_FAILED)
-            return first[: self.plan.chunk_top_k]
+            return first
         self.record.trace["reranked"] = [[chunk.id, score] for chunk, score in ranked]
-        return ranked[: self.plan.chunk_top_k]
+        return ranked
 
     def _count(self, candidates: Candidates, kept: Sequence[tuple[Chunk, float]], context: Context) -> None:
         self.record.counts |= {
@@ -487,11 +443,13 @@ class _Search:
         self.record.trace["kept"] = [passage.chunk.id for passage in context.passages]
 
 
-def _rewritten(question: str, history: Sequence[Mapping[str, str]]) -> str:
-    """A follow-up with the names of the last question before it, so that it can be searched with."""
-    earlier = next((turn["content"] for turn in reversed(history) if turn["role"] == "user"), "")
-    names = follow_up_names(question, earlier) if earlier else ()
-    return f"{', '.join(names)}: {question}" if names else question
+def _shared(ranked: Sequence[tuple[Chunk, float]], found: Sequence[Candidates]) -> list[tuple[Chunk, float]]:
+    """The ranking with a share for each part of the question, however well another one ranks."""
+    if len(found) == 1:
+        return list(ranked)
+    by_id = {chunk.id: (chunk, score) for chunk, score in ranked}
+    order = share_places(list(by_id), [{hit.id for hit in candidates.chunks} for candidates in found])
+    return [by_id[chunk_id] for chunk_id in order]
 
 
 def _rows(hits: Sequence[Hit]) -> list[list[Any]]:
@@ -505,12 +463,6 @@ def _sources(references: Sequence[Reference]) -> str:
         f"[{r.reference_id}] {r.file_path}" + (f", p. {', '.join(map(str, r.pages))}" if r.pages else "") for r in references
     ]
     return "\n\n" + "\n".join(lines)
-
-
-def _model(given: object | None) -> LLMService | None:
-    if given is None or isinstance(given, LLMService):
-        return given
-    raise ConfigError(f"model_func is a {type(given).__name__}", hint="give an LLMService, or a callable through the retriever")
 
 
 def _since(prepared: Prepared) -> float:

@@ -108,8 +108,8 @@ def _history(turns: Sequence[Mapping[str, str]], last: int) -> tuple[Mapping[str
     if last < 0:
         raise ConfigError(f"history_turns is {last!r}", hint="0 means all of them")
     for turn in turns:
-        if "role" not in turn or "content" not in turn:
-            raise ConfigError(f"a turn of the conversation is {dict(turn)!r}", hint="give a role and a content")
+        if not all(isinstance(turn.get(name), str) for name in ("role", "content")):
+            raise ConfigError("a turn of the conversation cannot be used", hint="give a role and a content, both text")
     questions = [position for position, turn in enumerate(turns) if turn["role"] == "user"]
     start = questions[-last] if 0 < last <= len(questions) else 0
     return tuple(turns[start:])

@@ -42,7 +42,7 @@ async def answer_events(flow: Retrieving, prepared: Prepared, param: QueryParam)
     began = time.perf_counter()
     try:
         with prepared.record.timed("answer"):
-            async with aclosing(flow.services.answerer.stream(prepared.request)) as pieces:
+            async with aclosing(prepared.services.answerer.stream(prepared.request)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
                         answer = piece

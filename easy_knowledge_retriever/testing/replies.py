@@ -66,6 +66,8 @@ def scripted(replies: Iterable[str | ChatReply | Fault]) -> ChatMode:
 _PASSAGE_TO_READ = re.compile(r"<text-(\w+)>\n(.*?)\n</text-\1>", re.DOTALL)
 _CONTEXT = re.compile(r"<context-(\w+)>\n(.*?)\n</context-\1>", re.DOTALL)
 _QUESTION = re.compile(r"<question-(\w+)>\n(.*?)\n</question-\1>", re.DOTALL)
+_CONVERSATION = re.compile(r"<conversation-(\w+)>\n(.*?)\n</conversation-\1>", re.DOTALL)
+_WHOLE = re.compile(r"<whole-(\w+)>\n(.*?)\n</whole-\1>", re.DOTALL)
 _PASSAGE = re.compile(r'<passage id="(\d+)"[^>]*>\n(.*?)\n</passage>', re.DOTALL)
 _REFUSAL = re.compile(r"exactly this sentence: (.+)")
 _ASKED = re.compile(r"\nQuestion: (.+)", re.DOTALL)
@@ -79,10 +81,23 @@ def assistant(chat: Chat) -> str:
         return extractor(chat)
     if _CONTEXT.search(chat.prompt):
         return copying(chat)
+    if whole := _WHOLE.search(chat.prompt):
+        return "\n".join(re.split(r" and (?=wh|how)", whole[2], flags=re.IGNORECASE))
+    if said := _CONVERSATION.search(chat.prompt):
+        return _follow_up(said[2], chat.prompt)
     if asked := _QUESTION.search(chat.prompt):
         names = [name for name in _NAME.findall(asked[2]) if not asked[2].startswith(name)]
         return f"THEMES: {'; '.join(_WORD.findall(asked[2].lower())[:4])}\nDETAILS: {'; '.join(names)}"
     return "END" if _PASSAGE_TO_READ.search(chat.text) else chat.prompt
+
+
+def _follow_up(conversation: str, prompt: str) -> str:
+    """The question with the names of the last turn of the user behind it."""
+    asked = _QUESTION.search(prompt)
+    question = asked[2] if asked else ""
+    turns = re.findall(r'<turn role="user">(.*?)</turn>', conversation, re.DOTALL)
+    names = [name for name in _NAME.findall(html.unescape(turns[-1])) if not turns[-1].startswith(name)] if turns else []
+    return f"{question.rstrip(' ?')} ({', '.join(names)})?" if names else question
 
 
 def extractor(chat: Chat) -> str:

@@ -92,6 +92,12 @@ async def test_what_is_no_embedding_model_is_refused() -> None:
         await as_embedding_service(embed, 2).embed([""], "query")
 
 
+async def test_a_function_of_a_prompt_alone_is_told_everything_in_it() -> None:
+    service = as_llm_service(lambda prompt: prompt)
+    assert (await service.complete(CHAT)).text == "be kind\n\nuser: one\n\nassistant: two\n\nthree"
+    assert (await service.complete(CHAT[-1:])).text == "three"
+
+
 class Opaque:
     """A callable without a signature, such as one written in C may be."""
 

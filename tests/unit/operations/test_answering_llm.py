@@ -179,15 +179,6 @@ async def test_an_answer_without_documents_is_not_grounded() -> None:
     assert model.requests[0][-1].content == "Why is the sky blue?"
 
 
-async def test_another_model_may_answer() -> None:
-    mine, other = FakeLLMService(), FakeLLMService(["Mine [1]."] * 2)
-    request = AnswerRequest(QUESTION, REQUEST.context, model=other)
-    await LLMAnswerer(mine).answer(request)
-    *pieces, _ = [piece async for piece in LLMAnswerer(mine).stream(request)]
-    assert "".join(map(str, pieces)) == "Mine [1]."
-    assert (mine.calls, other.calls) == (0, 2)
-
-
 def test_prompts_can_be_replaced() -> None:
     prompts = PromptSet(answer_system=PromptTemplate("Short: {response_type}{user_prompt}", ("response_type", "user_prompt")))
     assert LLMAnswerer(FakeLLMService(), prompts).prompt(REQUEST)[0].content == "Short: Multiple Paragraphs"
