@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from easy_knowledge_retriever.events import Observer
 from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
@@ -16,9 +16,11 @@ from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.asking import Asking, asking_with
 from easy_knowledge_retriever.operations.base import PaidExtractor, PromptHook
+from easy_knowledge_retriever.operations.citation_check import Checking
 from easy_knowledge_retriever.operations.decomposition import LocalSplitter
 from easy_knowledge_retriever.operations.extraction_format import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
+from easy_knowledge_retriever.operations.judging import CitationJudge, LLMJudge
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
 from easy_knowledge_retriever.operations.rewriting import LocalRewriter
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
@@ -28,12 +30,14 @@ from easy_knowledge_retriever.reranker.stack import reranker_stack
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.spending.meter import Till
 
-__all__ = ["EmbeddingChoice", "LLMChoice", "ModelChoices", "Models", "RerankerChoice", "choose_models"]
+__all__ = ["EmbeddingChoice", "JudgeChoice", "LLMChoice", "ModelChoices", "Models", "RerankerChoice", "choose_models"]
 
 EmbeddingChoice = EmbeddingService | Callable[..., Any] | None
 """A service, an async function from texts to vectors, or None for the local model."""
 LLMChoice = LLMService | Callable[..., Any] | None
 """A service, a function of a prompt, or None for answers without a model."""
+JudgeChoice = CitationJudge | Literal["llm"] | None
+"""A judge, ``"llm"`` for the retriever's own language model, or None: words and embeddings decide."""
 RerankerChoice = RerankerService | Callable[..., Any] | None
 """A service, a function of a question and texts, or None for no rerank."""
 
@@ -48,6 +52,7 @@ class ModelChoices:
     prompts: PromptSet = field(default_factory=PromptSet)
     on_prompt: PromptHook | None = None
     """Sees each prompt for an answer before it is sent."""
+    judge: JudgeChoice = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,13 @@ class Models:
     with_model: Callable[[object], Asking]
     """What asks another language model, given as a service or a function."""
     llm_extractor: PaidExtractor | None
+    judge: JudgeChoice = None
 
     async def aclose(self) -> None:
         """Frees their connections, all of them even if one fails."""
         async with AsyncExitStack() as stack:
-            for service in (self.embedding, self.llm, self.reranker):
+            judging = self.judge.model if isinstance(self.judge, LLMJudge) else None
+            for service in (self.embedding, self.llm, self.reranker, judging):
                 if service is not None:
                     stack.push_async_callback(service.aclose)
 
@@ -89,6 +96,12 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
     vectors = embedding_stack(embedding, observer=observer, till=till, local=local)
     ranks = None if reranker is None else reranker_stack(as_reranker_service(reranker), observer=observer, till=till)
 
+    judge = choices.judge
+    if isinstance(judge, LLMJudge):
+        replies = cache if settings.enable_llm_cache else None
+        judge = LLMJudge(llm_stack(judge.model, observer=observer, till=till, purpose="judge", cache=replies), judge.prompts)
+    checking = Checking(vectors, judge)
+
     def with_model(model: object) -> Asking:
         service = as_llm_service(model)
         # Nothing tells two functions apart, such as two lambdas of one line: what one said must not answer for the other.
@@ -98,6 +111,7 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
             lambda purpose: llm_stack(service, observer=observer, till=till, purpose=purpose, cache=replies),
             prompts,
             choices.on_prompt,
+            checking,
         )
 
     if llm is None:
@@ -113,4 +127,4 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
         max_gleaning=settings.entity_extract_max_gleaning,
         prompts=prompts,
     )
-    return Models(vectors, service, ranks, with_model(llm), with_model, extractor)
+    return Models(vectors, service, ranks, with_model(llm), with_model, extractor, judge)

@@ -25,7 +25,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.models import EmbeddingChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
+from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
 from easy_knowledge_retriever.operations.base import PromptHook
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
 from easy_knowledge_retriever.operations.context import entity_data, relation_data
@@ -105,6 +105,8 @@ class EasyKnowledgeRetriever:
         embedding_service: None means the local model.
         llm_service: None means local extraction and extractive answers.
         reranker_service: None means no rerank.
+        citation_judge: Has the last word on claims of a model's answer that words do not settle: a ``CitationJudge``,
+            ``"llm"`` for the model that answers, or None for words and embeddings alone.
         enable_llm_cache: Keeps replies of the model; a saving only.
         enable_llm_cache_for_entity_extract: The same for extraction.
         max_parallel_insert: Documents ingested at once.
@@ -165,6 +167,7 @@ class EasyKnowledgeRetriever:
         embedding_service: EmbeddingChoice = None,
         llm_service: LLMChoice = None,
         reranker_service: RerankerChoice = None,
+        citation_judge: JudgeChoice = None,
         enable_llm_cache: bool = _DEFAULT.enable_llm_cache,
         enable_llm_cache_for_entity_extract: bool = _DEFAULT.enable_llm_cache_for_entity_extract,
         max_parallel_insert: int = _DEFAULT.max_parallel_insert,
@@ -205,7 +208,7 @@ class EasyKnowledgeRetriever:
         self._budget = Budget(max_cost, max_llm_calls, max_minutes)
         count_tokens = TokenCounter(self._tokenizer)
         till = Till(self._budget, price_table(prices), count_tokens, observer)
-        choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt)
+        choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt, citation_judge)
         models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till)
         self._models = models
         self._ingestion = Ingestion(

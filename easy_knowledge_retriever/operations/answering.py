@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from easy_knowledge_retriever.llm.base import EmbeddingService, Message
+from easy_knowledge_retriever.operations.alignment import coverage, idf_of
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
-from easy_knowledge_retriever.operations.citation_check import coverage, idf_of, quote_of
+from easy_knowledge_retriever.operations.citation_check import CheckedAnswer, quote_of
+from easy_knowledge_retriever.operations.likeness import PROBES
 from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.sentences import sentences
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
-from easy_knowledge_retriever.types import FloatVector, FloatVectors, Passage
+from easy_knowledge_retriever.types import Citation, Claim, FloatVector, FloatVectors, Passage
 
-if TYPE_CHECKING:
-    from easy_knowledge_retriever.types import Citation
-
-__all__ = ["REFUSAL_THRESHOLD", "ExtractiveAnswerer", "SentenceScore", "refusal"]
+__all__ = ["REFUSALS", "REFUSAL_THRESHOLD", "ExtractiveAnswerer", "SentenceScore", "refusal"]
 
 REFUSAL_THRESHOLD = 0.44
 """Least score of the best sentence that is an answer. Calibrated by ``evaluation/calibration.py``."""
@@ -37,13 +35,6 @@ NEAR_BEST = 0.85
 """Share of the best score that a further sentence needs."""
 SAME = 0.9
 """Cosine (or share of common terms) from which two sentences say the same."""
-_PROBES = (
-    "The cat slept on the warm windowsill all afternoon.",
-    "Mix the flour with two eggs and a pinch of salt.",
-    "Le train de huit heures est parti en retard.",
-    "She painted the garden fence green last summer.",
-)
-"""Sentences about nothing anyone asks: what a model's cosine is worth is measured against its cosine to these."""
 
 _ASKS_NUMBER = re.compile(
     r"\b(?:how (?:many|much|long|old|far|high|often)|percentage|(?:what|which) (?:year|date|number|amount|age)|deadline|fees?|"
@@ -69,6 +60,8 @@ _REFUSALS = {
     "pt": "Os documentos não abordam esta pergunta.",
     "nl": "De documenten behandelen deze vraag niet.",
 }
+REFUSALS = frozenset(_REFUSALS.values())
+"""Every sentence that :func:`refusal` may give."""
 _UNGROUNDED = {
     "en": "There is no language model to answer without documents. Set an LLM service, or choose another mode.",
     "fr": "Aucun modèle de langue ne permet de répondre sans documents. Configurez un service LLM ou choisissez un autre mode.",
@@ -137,13 +130,7 @@ class ExtractiveAnswerer(Answerer):
         if not scored or scored[0].score < self._threshold:
             return Answer(refusal(request.question), refused=True)
         chosen = _choose(scored, vectors)
-        citations: list[Citation] = []
-        lines: list[str] = []
-        for sentence in chosen:
-            citation = quote_of(sentence.passage, sentence.start, sentence.end)
-            citations.append(citation)
-            lines.append(f"{' '.join(citation.quote.split())} [{citation.passage}]")
-        return Answer(" ".join(lines), tuple(citations))
+        return _quoted([quote_of(sentence.passage, sentence.start, sentence.end) for sentence in chosen])
 
     async def best_scores(self, question: str, passages: Sequence[Passage]) -> list[SentenceScore]:
         """The sentences of the passages by how well they answer, best first: what the threshold is compared with."""
@@ -166,11 +153,11 @@ class ExtractiveAnswerer(Answerer):
         candidates = _candidates(question, passages)
         if not candidates:
             return [], {}
-        probes = _PROBES if self._probes is None else ()
+        probes = PROBES if self._probes is None else ()
         texts = [question, *(_with_heading(candidate) for candidate in candidates), *probes]
         vectors = await self._embedding.embed(texts, "document")
         if self._probes is None:
-            self._probes = vectors[-len(_PROBES) :]
+            self._probes = vectors[-len(PROBES) :]
         rows = vectors[1 : 1 + len(candidates)]
         floor = float((self._probes @ vectors[0]).mean())
         similar = (rows @ vectors[0] - floor) / max(1 - floor, 1e-6)
@@ -178,6 +165,18 @@ class ExtractiveAnswerer(Answerer):
         by_place = {(c.passage.number, c.start): row for c, row in zip(candidates, rows, strict=True)}
         order = sorted(scored, key=lambda s: (-round(s.score, 6), s.passage.number, s.start))
         return order, by_place
+
+
+def _quoted(citations: Sequence[Citation]) -> Answer:
+    """The answer that these sentences make, one after the other: each is a claim that its own citation carries."""
+    text = ""
+    claims: list[Claim] = []
+    for citation in citations:
+        words = " ".join(citation.quote.split())
+        start = len(text) + (1 if text else 0)
+        text = f"{text} {words} [{citation.passage}]".lstrip()
+        claims.append(Claim(words, start, len(text), (citation,), supported=True, judged_by="lexical"))
+    return Answer(text, tuple(citations), claims=tuple(claims), counts=CheckedAnswer(text, claims=tuple(claims)).counts)
 
 
 def _candidates(question: str, passages: Sequence[Passage]) -> list[SentenceScore]:

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from easy_knowledge_retriever.llm.base import Ending, LLMService, Message
 from easy_knowledge_retriever.llm.wrappers import Request
-from easy_knowledge_retriever.operations.answering import refusal
+from easy_knowledge_retriever.operations.answering import REFUSALS, refusal
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest, PromptHook
-from easy_knowledge_retriever.operations.citation_check import check_citations
+from easy_knowledge_retriever.operations.citation_check import WORDS_ONLY, Checking, check_citations
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import DEFAULT_FORM
 from easy_knowledge_retriever.text.hashing import digest
@@ -30,12 +30,21 @@ class LLMAnswerer(Answerer):
         model: The language model, with its wrappers around it.
         prompts: The prompts.
         on_prompt: Sees each prompt before it is sent; what it raises stops the call.
+        checking: What else than words checks the claims.
     """
 
-    def __init__(self, model: LLMService, prompts: PromptSet = _PROMPTS, *, on_prompt: PromptHook | None = None) -> None:
+    def __init__(
+        self,
+        model: LLMService,
+        prompts: PromptSet = _PROMPTS,
+        *,
+        on_prompt: PromptHook | None = None,
+        checking: Checking = WORDS_ONLY,
+    ) -> None:
         self._model = model
         self._prompts = prompts
         self._on_prompt = on_prompt
+        self._checking = checking
 
     async def answer(self, request: AnswerRequest) -> Answer:
         """The whole answer. Where there is no context, the refusal, without asking the model.
@@ -80,16 +89,19 @@ class LLMAnswerer(Answerer):
         if not request.grounded:
             return Answer(text)
         # The passages were escaped, so a sentence that was copied from them still is.
-        checked = check_citations(_unescaped(text), request.context.passages)
-        refused = not checked.citations and refusal(request.question) in checked.text
-        warnings = []
-        if checked.unknown:
-            warnings.append(f"{checked.unknown} citations of passages that were not given were removed")
-        if checked.unsupported:
-            warnings.append(f"{checked.unsupported} citations are not supported by their passage")
-        if not checked.citations and not refused:
-            warnings.append("the answer cites nothing")
-        return Answer(checked.text, checked.citations, refused=refused, warnings=tuple(warnings))
+        checked = await check_citations(_unescaped(text), request.context.passages, REFUSALS, self._checking)
+        refused = not checked.citations and not checked.claims and refusal(request.question) in checked.text
+        silent = ("the answer cites nothing",) if not checked.citations and not refused else ()
+        return Answer(
+            checked.text,
+            checked.citations,
+            refused=refused,
+            usage=checked.usage,
+            warnings=(*checked.warnings, *silent),
+            claims=checked.claims,
+            counts=checked.counts,
+            degraded=checked.degraded,
+        )
 
     def _seen(self, request: AnswerRequest) -> tuple[Message, ...]:
         messages = self.prompt(request)

@@ -11,8 +11,9 @@ GROUNDED = PromptTemplate(
 You answer questions from passages of documents that you are given, and from nothing else.
 
 - Say only what the passages say. What you know from elsewhere does not count, even where it is right.
-- After each claim put the number of the passage it rests on in square brackets, like [2] or [1][3]. Cite a passage only \
-for what it says itself, and only by a number that you were given.
+- After each claim put the passage it rests on in square brackets, with the page if the passage names one: [2, p. 14], or \
+[2] without a page, or [1][3, p. 7] for two. Cite a passage only for what it says itself, by a number that you were given and \
+on a page that it stands on. No claim without a citation.
 - If the passages answer a part of the question, answer that part and say which part they leave open.
 - If the question takes something for granted that the passages contradict, say so first, with what they say instead.
 - Copy names, numbers, dates and units exactly.

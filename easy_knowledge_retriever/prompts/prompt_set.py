@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.prompts import answer, decomposition, extraction, keywords, rewriting
+from easy_knowledge_retriever.prompts import answer, decomposition, extraction, judging, keywords, rewriting
 from easy_knowledge_retriever.prompts.template import PromptTemplate
 
 __all__ = ["PromptSet"]
@@ -34,6 +34,9 @@ class PromptSet:
     answer_system: PromptTemplate = answer.GROUNDED
     answer_question: PromptTemplate = answer.QUESTION
     answer_ungrounded: PromptTemplate = answer.UNGROUNDED
+    judging_system: PromptTemplate = judging.SYSTEM
+    judging_pair: PromptTemplate = judging.PAIR
+    judging_pairs: PromptTemplate = judging.PAIRS
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -12,7 +12,7 @@ from typing import Any
 from easy_knowledge_retriever.testing.faults import Fault
 from easy_knowledge_retriever.text.sentences import sentences
 
-__all__ = ["Chat", "ChatMode", "ChatReply", "assistant", "copying", "extractor", "gullible", "lying", "scripted"]
+__all__ = ["Chat", "ChatMode", "ChatReply", "Lie", "assistant", "copying", "extractor", "gullible", "lies", "lying", "scripted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ _CONTEXT = re.compile(r"<context-(\w+)>\n(.*?)\n</context-\1>", re.DOTALL)
 _QUESTION = re.compile(r"<question-(\w+)>\n(.*?)\n</question-\1>", re.DOTALL)
 _CONVERSATION = re.compile(r"<conversation-(\w+)>\n(.*?)\n</conversation-\1>", re.DOTALL)
 _WHOLE = re.compile(r"<whole-(\w+)>\n(.*?)\n</whole-\1>", re.DOTALL)
-_PASSAGE = re.compile(r'<passage id="(\d+)"[^>]*>\n(.*?)\n</passage>', re.DOTALL)
+_PASSAGE = re.compile(r'<passage id="(\d+)"[^>]*?(?: page="([\d-]+)")?(?: heading="[^"]*")?>\n(.*?)\n</passage>', re.DOTALL)
 _REFUSAL = re.compile(r"exactly this sentence: (.+)")
 _ASKED = re.compile(r"\nQuestion: (.+)", re.DOTALL)
 _NAME = re.compile(r"\b[A-ZÀ-Ý][\w'’-]+(?: (?:of |the |de |du |la )?[A-ZÀ-Ý0-9][\w'’-]*)*")
@@ -120,28 +120,101 @@ def extractor(chat: Chat) -> str:
 
 def copying(chat: Chat) -> str:
     """Up to three sentences of the passages that share most words with the question, each cited; else the refusal."""
-    found, asked = _CONTEXT.search(chat.prompt), _ASKED.search(chat.prompt)
     refusal = _REFUSAL.search(chat.prompt)
+    best = _best_sentences(chat)[:3]
+    best = [row for row in best if row.overlap and row.overlap >= best[0].overlap - 1]
+    if not best:
+        return refusal[1].strip() if refusal else "Nothing was given."
+    return " ".join(f"{row.text.rstrip('.')} {_marker(row.number, row.pages)}." for row in best)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of a passage in a prompt."""
+
+    number: str
+    pages: str
+    text: str
+    overlap: int
+    """Words it shares with the question."""
+
+
+def _best_sentences(chat: Chat) -> list[_Sentence]:
+    """The sentences of the passages, those that share most words with the question first."""
+    found, asked = _CONTEXT.search(chat.prompt), _ASKED.search(chat.prompt)
     wanted = set(_WORD.findall(asked[1].lower())) if asked else set()
-    scored: list[tuple[int, int, str, str]] = []
-    for number, passage in _PASSAGE.findall(found[2]) if found else []:
+    rows: list[_Sentence] = []
+    for number, pages, passage in _PASSAGE.findall(found[2]) if found else []:
         text = html.unescape(passage)
         for start, end in sentences(text):
             sentence = " ".join(text[start:end].split())
-            overlap = len(wanted.intersection(_WORD.findall(sentence.lower())))
-            scored.append((-overlap, len(scored), sentence, number))
-    best = [row for row in sorted(scored)[:3] if row[0] < 0 and row[0] <= min(scored)[0] + 1]
-    if not best:
-        return refusal[1].strip() if refusal else "Nothing was given."
-    return " ".join(f"{sentence.rstrip('.')} [{number}]." for _, _, sentence, number in best)
+            rows.append(_Sentence(number, pages, sentence, len(wanted.intersection(_WORD.findall(sentence.lower())))))
+    return sorted(rows, key=lambda row: -row.overlap)
+
+
+def _marker(number: str, pages: str) -> str:
+    return f"[{number}, p. {pages}]" if pages else f"[{number}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """A sentence of an answer and what is wrong with it."""
+
+    kind: str
+    """``page``, ``id``, ``other`` (a passage that does not say so), ``number``, ``negation``, ``addition``, ``invented`` or
+    ``uncited``."""
+    text: str
+
+
+_DIGITS = re.compile(r"(?<![\w.,(])\d+(?![\w.,)])")
+_VERB = re.compile(
+    r" (shall|must|may|should|will|is|are|was|were|can|has|have|est|sont|doit|doivent|peut|peuvent|sera|était) ", re.IGNORECASE
+)
+_NEGATION = re.compile(r"\b(?:not|no|never|without|unless|ne|n['’]\w*|pas|aucune?|sans|sauf)\b|\bnon\b", re.IGNORECASE)
+_FRENCH = frozenset({"est", "sont", "doit", "doivent", "peut", "peuvent", "sera", "était"})
+_INVENTED = "The moon is made of green cheese, as everybody in the ministry knows"
+_UNCITED = "The treaty was signed under water by seven divers."
+
+
+def lies(chat: Chat) -> tuple[Lie, ...]:
+    """What :func:`lying` answers, with what is wrong with each sentence; made of true sentences of the passages where it can."""
+    rows = [row for row in _best_sentences(chat) if 6 <= len(row.text.split()) <= 60]
+    numbers = list(dict.fromkeys(row.number for row in rows))
+    unknown = f"[{len(numbers) + 98}]"
+    found = [Lie("invented", f"{_INVENTED} [{numbers[0] if numbers else 1}]."), Lie("uncited", _UNCITED)]
+    found.append(Lie("id", f"{rows[0].text.rstrip('.') if rows else _INVENTED} {unknown}."))
+    for row in rows[:1]:
+        plain, own = row.text.rstrip("."), _marker(row.number, row.pages)
+        found.append(Lie("page", f"{plain} [{row.number}, p. 4711]."))
+        found.append(Lie("addition", f"{plain}, while {_INVENTED[0].lower()}{_INVENTED[1:]} {own}."))
+        found += [Lie("other", f"{plain} [{other}].") for other in _silent_about(row, rows)[:1]]
+    for row in [row for row in rows if _DIGITS.search(row.text)][:1]:
+        changed = _DIGITS.sub(lambda match: str(7 * int(match[0]) + 11), row.text.rstrip("."), count=1)
+        found.append(Lie("number", f"{changed} {_marker(row.number, row.pages)}."))
+    for row in [row for row in rows if _VERB.search(row.text) and not _NEGATION.search(row.text)][:1]:
+        found.append(Lie("negation", f"{_VERB.sub(_negated, row.text.rstrip('.'), count=1)} {_marker(row.number, row.pages)}."))
+    return tuple(found)
+
+
+def _negated(match: re.Match[str]) -> str:
+    verb = match[1]
+    if verb.lower() not in _FRENCH:
+        return f" {verb} not "
+    return f" n'{verb} pas " if verb[0].lower() in "eé" else f" ne {verb} pas "
+
+
+def _silent_about(row: _Sentence, rows: Sequence[_Sentence]) -> list[str]:
+    """Numbers of the passages that share fewest words with a sentence, fewest first."""
+    wanted = set(_WORD.findall(row.text.lower()))
+    shared: dict[str, int] = {}
+    for other in rows:
+        shared[other.number] = shared.get(other.number, 0) + len(wanted.intersection(_WORD.findall(other.text.lower())))
+    return sorted((number for number in shared if number != row.number), key=lambda number: shared[number])
 
 
 def lying(chat: Chat) -> str:
-    """Cites a passage that does not exist, invents a sentence for one that does, and names a page out of thin air."""
-    return (
-        "The moon is made of green cheese, as everybody in the ministry knows [1]. "
-        "The treaty was signed under water [99]. Page 4711 of the annex says the contrary [1, 98]."
-    )
+    """True sentences with wrong pages, wrong passages, other numbers, a "not" and additions; invented ones, cited and not."""
+    return " ".join(lie.text for lie in lies(chat))
 
 
 def gullible(chat: Chat) -> str:

@@ -49,7 +49,12 @@ async def test_an_answer_is_written_and_checked() -> None:
     (citation,) = answer.citations
     assert (citation.passage, citation.page, citation.file_path, citation.supported) == (1, 1, "a.pdf", True)
     assert citation.quote == TEXTS[0]
-    assert answer.warnings == ("1 citations of passages that were not given were removed",)
+    assert answer.warnings == (
+        "1 citations of passages that were not given were removed",
+        "1 claims cite nothing",
+    )
+    assert [claim.supported for claim in answer.claims] == [True, False]
+    assert answer.counts["removed_citations"] == 1
     assert (answer.refused, answer.usage.llm_calls) == (False, 1)
 
 
@@ -124,7 +129,7 @@ async def test_an_answer_without_citations_is_marked() -> None:
 async def test_a_claim_that_its_passage_does_not_make_is_marked() -> None:
     answer = await LLMAnswerer(FakeLLMService(["Elephants bought it in 1812 [1]."])).answer(REQUEST)
     assert [citation.supported for citation in answer.citations] == [False]
-    assert answer.warnings == ("1 citations are not supported by their passage",)
+    assert answer.warnings == ("1 claims are not supported by what they cite",)
 
 
 def test_a_passage_cannot_leave_its_tags() -> None:

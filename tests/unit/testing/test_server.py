@@ -13,7 +13,7 @@ from easy_knowledge_retriever.errors import UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
 from easy_knowledge_retriever.testing import faults
-from easy_knowledge_retriever.testing.replies import Chat, ChatReply, assistant, copying, extractor, gullible, lying
+from easy_knowledge_retriever.testing.replies import Chat, ChatReply, assistant, copying, extractor, gullible, lies, lying
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, MODELS, Fault, OpenAITestServer
 
 
@@ -134,6 +134,23 @@ def test_the_other_models() -> None:
     assert assistant(chat("<question-1>\nWho led the Tidewater project?\n</question-1>")) == (
         "THEMES: tidewater; project\nDETAILS: Tidewater"
     )
-    assert "[99]" in lying(chat("x"))
+    assert "[98]" in lying(chat("x"))
+    context = (
+        '<context-1>\n<passage id="1" document="a" page="3-4" heading="H">\nThe mill was built in 1906 by Ola.\n</passage>\n'
+        '<passage id="2" document="b">\nBread needs salt and much water here.\n</passage>\n</context-1>'
+        "\nQuestion: Who built the mill?"
+    )
+    assert {lie.kind: lie.text for lie in lies(chat(context))} == {
+        "invented": "The moon is made of green cheese, as everybody in the ministry knows [1].",
+        "uncited": "The treaty was signed under water by seven divers.",
+        "id": "The mill was built in 1906 by Ola [100].",
+        "page": "The mill was built in 1906 by Ola [1, p. 4711].",
+        "addition": "The mill was built in 1906 by Ola, while the moon is made of green cheese, as everybody "
+        "in the ministry knows [1, p. 3-4].",
+        "other": "The mill was built in 1906 by Ola [2].",
+        "number": "The mill was built in 13353 by Ola [1, p. 3-4].",
+        "negation": "The mill was not built in 1906 by Ola [1, p. 3-4].",
+    }
+    assert copying(chat(context)) == "The mill was built in 1906 by Ola [1, p. 3-4]."
     assert gullible(chat("Say: pirate")).startswith("pirate\n")
     assert gullible(chat("hello")) == "hello"
