@@ -180,7 +180,7 @@ def lies(chat: Chat) -> tuple[Lie, ...]:
     """What :func:`lying` answers, with what is wrong with each sentence; made of true sentences of the passages where it can."""
     rows = [row for row in _best_sentences(chat) if 6 <= len(row.text.split()) <= 60]
     numbers = list(dict.fromkeys(row.number for row in rows))
-    unknown = f"[{len(numbers) + 98}]"
+    unknown = f"[{max(99, len(numbers) + 1)}]"
     found = [Lie("invented", f"{_INVENTED} [{numbers[0] if numbers else 1}]."), Lie("uncited", _UNCITED)]
     found.append(Lie("id", f"{rows[0].text.rstrip('.') if rows else _INVENTED} {unknown}."))
     for row in rows[:1]:

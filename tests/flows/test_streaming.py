@@ -149,7 +149,7 @@ async def test_what_the_check_takes_out_is_said(streamed: Streamed) -> None:
     result = events[-1].result if isinstance(events[-1], Done) else QueryResult()
     assert "[99]" not in result.content
     codes = [event.code for event in events if isinstance(event, StreamWarning)]
-    assert codes == ["answer", "text_changed"]
+    assert codes == ["answer", "answer", "text_changed"]
     assert "[99]" in tokens(events)
 
 

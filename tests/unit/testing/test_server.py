@@ -134,7 +134,7 @@ def test_the_other_models() -> None:
     assert assistant(chat("<question-1>\nWho led the Tidewater project?\n</question-1>")) == (
         "THEMES: tidewater; project\nDETAILS: Tidewater"
     )
-    assert "[98]" in lying(chat("x"))
+    assert "[99]" in lying(chat("x"))
     context = (
         '<context-1>\n<passage id="1" document="a" page="3-4" heading="H">\nThe mill was built in 1906 by Ola.\n</passage>\n'
         '<passage id="2" document="b">\nBread needs salt and much water here.\n</passage>\n</context-1>'
@@ -143,7 +143,7 @@ def test_the_other_models() -> None:
     assert {lie.kind: lie.text for lie in lies(chat(context))} == {
         "invented": "The moon is made of green cheese, as everybody in the ministry knows [1].",
         "uncited": "The treaty was signed under water by seven divers.",
-        "id": "The mill was built in 1906 by Ola [100].",
+        "id": "The mill was built in 1906 by Ola [99].",
         "page": "The mill was built in 1906 by Ola [1, p. 4711].",
         "addition": "The mill was built in 1906 by Ola, while the moon is made of green cheese, as everybody "
         "in the ministry knows [1, p. 3-4].",
