@@ -67,6 +67,11 @@ class Limiter:
         """How many run now."""
         return self._running.total()
 
+    @property
+    def paused(self) -> bool:
+        """Whether the endpoint asked for a pause that is not over."""
+        return self._pause_ends > time.monotonic()
+
     def narrow(self, max_async: int | None) -> None:
         """Sets a fixed ceiling. Of several, the lowest holds: each service was promised not to pass its own."""
         if max_async is not None:

@@ -42,6 +42,8 @@ def read_reply(reply: Mapping[str, Any]) -> Completion:
     raw = content[:LONGEST_ANSWER] if isinstance(content, str) else ""
     text = without_reasoning(storable(raw))
     if text:
+        if finish == "length" and raw.endswith("\n"):
+            text += "\n"  # the last line is whole
         return Completion(text, finish, usage_of(reply))
     visible = bool(raw.strip()) or any(message.get(field) for field in _REASONING)
     if finish == "length":
