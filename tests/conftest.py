@@ -76,8 +76,18 @@ async def _no_task_left() -> AsyncIterator[None]:
     assert [task for task in running if not task.done()] == []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every coroutine test fails if it leaves a task behind."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests that take minutes, and only these")
+    parser.addoption("--minutes", type=float, default=10.0, help="how long the fuzzing goes on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every coroutine test fails if it leaves a task behind. What takes minutes runs by itself or not at all."""
+    wanted = config.getoption("--long")
+    left_out = [item for item in items if (item.get_closest_marker("long") is not None) != wanted]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if isinstance(item, pytest.Function) and pytest_asyncio.is_async_test(item):
             item.fixturenames.insert(0, "_no_task_left")

@@ -33,6 +33,8 @@ VENDORS = {
 }
 """Package and the folders whose adapter may import it."""
 MISUSE = frozenset({"ValueError", "TypeError", "KeyError", "IndexError", "RuntimeError", "AttributeError", "StopIteration"})
+EVALUATING = frozenset({"eval", "exec", "compile", "__import__"})
+REVIVING = frozenset({"pickle", "marshal", "shelve", "dill", "joblib", "code", "codeop"})
 VALUES = ("types", "query", "settings", "events")
 
 
@@ -56,6 +58,20 @@ def test_only_the_command_prints() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert printing == []
+
+
+def test_no_text_becomes_code() -> None:
+    """What a model or a document says is never evaluated, not even as a literal, nor revived as an object."""
+    found = []
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call):
+                name = node.func.id if isinstance(node.func, ast.Name) else ""
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else name
+                if name in EVALUATING or called == "literal_eval":
+                    found.append(f"{relative(path)}:{node.lineno} {called}")
+        found += [f"{relative(path)}:{line} {name}" for name, line in imports(path) if name.partition(".")[0] in REVIVING]
+    assert found == []
 
 
 def test_only_settings_reads_the_environment() -> None:
