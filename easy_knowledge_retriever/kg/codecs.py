@@ -203,7 +203,7 @@ def decode_entity(data: Json) -> Entity:
         key=data["key"],
         names=_tally(data["names"]),
         types=_tally(data["types"]),
-        fragments=tuple(Fragment(*row) for row in data["fragments"]),
+        fragments=tuple(map(Fragment._make, data["fragments"])),
         chunk_ids=tuple(data["chunk_ids"]),
         file_paths=tuple(data["file_paths"]),
         mention_count=data["mention_count"],
@@ -236,7 +236,7 @@ def decode_relation(data: Json) -> Relation:
         first_name=data["first_name"],
         second_name=data["second_name"],
         keywords=_tally(data["keywords"]),
-        fragments=tuple(Fragment(*row) for row in data["fragments"]),
+        fragments=tuple(map(Fragment._make, data["fragments"])),
         weight=data["weight"],
         chunk_ids=tuple(data["chunk_ids"]),
         file_paths=tuple(data["file_paths"]),
@@ -277,8 +277,13 @@ def _page_rows(pages: tuple[PageSpan, ...]) -> list[tuple[int, int, int]]:
 
 
 def _pages(rows: Json) -> tuple[PageSpan, ...]:
-    return tuple(PageSpan(*row) for row in rows)
+    return tuple(PageSpan(page, start, end) for page, start, end in rows)
 
 
 def _tally(rows: Json) -> Tally:
-    return tuple((value, count) for value, count in rows)
+    return tuple(map(_pair, rows))
+
+
+def _pair(row: Json) -> tuple[str, int]:
+    value, count = row
+    return value, count

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import html
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from easy_knowledge_retriever.operations.budget import CountTokens, TokenBudget, cut_chunk, longest_prefix
 from easy_knowledge_retriever.text.tokenizer import TokenCounter
@@ -17,6 +16,7 @@ from easy_knowledge_retriever.types import Chunk, Context, Entity, GraphFacts, P
 
 __all__ = ["BUDGET_TOO_SMALL", "PASSAGE_CUT", "FittedContext", "entity_data", "relation_data", "write_context"]
 
+F = TypeVar("F")
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 PASSAGE_CUT = "passage_cut"
@@ -54,9 +54,9 @@ def write_context(
     """
     counted = _counted_elements(count)
     room = budget.total // 2 if chunks else budget.total
-    entities = _fit_facts([_entity_text(e) for e in facts.entities], min(budget.entities, room), counted)
+    entities = _fit_facts(facts.entities, _entity_text, min(budget.entities, room), counted)
     limit = min(budget.relations, room - counted(_facts(entities)) if entities else room)
-    relations = _fit_facts([_relation_text(r) for r in facts.relations], limit, counted)
+    relations = _fit_facts(facts.relations, _relation_text, limit, counted)
     while (entities or relations) and counted(_facts((*entities, *relations))) > room:
         entities, relations = (entities, relations[:-1]) if relations else (entities[:-1], relations)
     kept = GraphFacts(facts.entities[: len(entities)], facts.relations[: len(relations)])
@@ -67,20 +67,28 @@ def write_context(
 
 
 def _counted_elements(count: CountTokens) -> Callable[[Sequence[str]], int]:
-    """Counts the tokens of elements that stand one a line."""
-    if isinstance(count, TokenCounter):
-        return count.of_elements
-    known = functools.cache(count)
-    return lambda elements: known("\n".join(elements))
+    """Counts the tokens of elements that stand one a line, each element once where that is possible."""
+    if isinstance(count, TokenCounter) and count.adds_up:
+        # The last line has no break, but the tags that close a context have the same number of tokens with one.
+        line = functools.cache(lambda element: count(f"{element}\n"))
+        return lambda elements: sum(map(line, elements))
+    whole = functools.cache(count)
+    return lambda elements: whole("\n".join(elements))
 
 
-def _fit_facts(texts: Sequence[str], limit: int, counted: Callable[[Sequence[str]], int]) -> tuple[str, ...]:
-    return longest_prefix(texts, lambda some: counted(_facts(some)), limit, _likely(texts, limit))
+def _fit_facts(
+    facts: Sequence[F], render: Callable[[F], str], limit: int, counted: Callable[[Sequence[str]], int]
+) -> tuple[str, ...]:
+    """The texts of the first facts that fit; hardly any other is written."""
+    text = functools.cache(lambda place: render(facts[place]))
+    places = range(len(facts))
+    likely = _likely(map(text, places), limit)
+    return tuple(map(text, longest_prefix(places, lambda some: counted(_facts(list(map(text, some)))), limit, likely)))
 
 
-def _likely(texts: Sequence[str], limit: int) -> int:
+def _likely(texts: Iterable[str], limit: int) -> int:
     """How many of the first texts have so many tokens together, if a token has four characters: for a start."""
-    return bisect_right(list(accumulate(map(len, texts))), 4 * limit)
+    return sum(1 for _ in takewhile(lambda characters: characters <= 4 * limit, accumulate(map(len, texts))))
 
 
 def _fit_passages(

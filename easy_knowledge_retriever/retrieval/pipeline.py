@@ -305,10 +305,10 @@ class _Search:
         """The names in the question and the given keywords that exist, and those of them that a passage is about."""
         candidates = name_candidates(query.question)
         given = [name for word in query.low_keywords for name in name_candidates(word) if name.text == word]
-        known = await self.kb.graph.entities([c.key for c in (*candidates, *given)], visible)
+        # What can be seen of the graph is mentioned by something that can be seen.
+        known = await self.kb.graph.mentions_of([c.key for c in (*candidates, *given)], visible, 1)
         names = tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
-        heaviest = await self.kb.graph.mentions_of(names, visible, 1)
-        anchors = tuple(name for name in names if any(e.weight >= ABOUT_HEADING for e in heaviest.get(name, ())))
+        anchors = tuple(name for name in names if any(e.weight >= ABOUT_HEADING for e in known[name]))
         return replace(query, names=names, anchors=anchors)
 
     async def _embedded(self, queries: Sequence[AnalyzedQuery]) -> list[AnalyzedQuery]:

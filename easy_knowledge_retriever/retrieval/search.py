@@ -86,17 +86,18 @@ class IndexSearches:
             keys += [hit.id for hit in hits]
         keys = list(dict.fromkeys(keys))[: self.top_k]
         entities = await self.kb.graph.entities(keys, self.filter)
-        relations = await self.kb.graph.relations_of(keys, self.filter)
-        found = {relation.key: relation for key in keys for relation in relations.get(key, ())}
-        return await self._visible([entities[key] for key in keys if key in entities], list(found.values())[: self.top_k])
+        at = await self.kb.graph.relation_keys_of(keys, self.filter, self.top_k)
+        best = list(dict.fromkeys(pair for key in keys for pair in at.get(key, ())))[: self.top_k]
+        relations = await self.kb.graph.relations(best)
+        return await self._visible([entities[key] for key in keys if key in entities], list(relations.values()))
 
     async def relations(self, query: AnalyzedQuery) -> GraphFacts:
         """The relations nearest to the high keywords, those at the names that speak of them, and the entities at their ends."""
         keys = [relation_key(hit.id) for hit in await self._near_relations(query)]
-        found = await self.kb.graph.relations(keys)
-        at_names = await self.kb.graph.relations_of(query.names, self.filter)
-        near = [relation for name in query.names for relation in at_names.get(name, ())[:AT_NAME]]
-        speaking = _speaking(near, query)
+        at = await self.kb.graph.relation_keys_of(query.names, self.filter, AT_NAME)
+        at_names = list(dict.fromkeys(pair for name in query.names for pair in at.get(name, ())))
+        found = await self.kb.graph.relations([*keys, *at_names])
+        speaking = _speaking([found[pair] for pair in at_names if pair in found], query)
         relations = {relation.key: relation for relation in (*speaking, *(found[key] for key in keys if key in found))}
         best = list(relations.values())[: self.top_k]
         ends = list(dict.fromkeys(end for relation in best for end in relation.key))[: self.top_k]
@@ -108,8 +109,8 @@ class IndexSearches:
             return ()
         ids: set[str] | None = None
         if self.filter is not None:
-            at = await self.kb.graph.relations_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
-            ids = {relation.key.id for relations in at.values() for relation in relations}
+            at = await self.kb.graph.relation_keys_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
+            ids = {pair.id for pairs in at.values() for pair in pairs}
         return self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
 
     async def chunks_of(self, facts: GraphFacts, query: AnalyzedQuery) -> tuple[Hit, ...]:

@@ -433,6 +433,12 @@ class MemoryGraphStorage(_MemoryStorage, GraphStorage):
                 found[end].append(relation)
         return {key: relations for key, relations in found.items() if relations}
 
+    async def relation_keys_of(
+        self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
+    ) -> dict[str, list[RelationKey]]:
+        found = await self.relations_of(keys, filter)
+        return {key: [relation.key for relation in relations[:limit]] for key, relations in found.items()}
+
     async def mentions_of(
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:

@@ -133,15 +133,14 @@ class TokenCounter:
             self._known[key] = count
         return count
 
-    def of_elements(self, elements: Sequence[str]) -> int:
-        """How many tokens some elements have that stand one a line: each begins with ``<`` and ends with ``>``.
+    @property
+    def adds_up(self) -> bool:
+        """Whether elements that stand one a line have the tokens of each with its line break, summed.
 
-        ``TiktokenTokenizer`` always cuts between ``>`` with its line break and ``<``, so the sum over the elements is exact and
-        each is counted once. Nothing of the kind is known of other tokenizers: they count the whole.
+        Elements begin with ``<`` and end with ``>``; ``TiktokenTokenizer`` always cuts between ``>`` with its line break and
+        ``<``. Nothing of the kind is known of other tokenizers.
         """
-        if not elements or not isinstance(self._tokenizer, TiktokenTokenizer):
-            return self("\n".join(elements))
-        return sum(self(f"{element}\n") for element in elements[:-1]) + self(elements[-1])
+        return isinstance(self._tokenizer, TiktokenTokenizer)
 
 
 def token_offsets(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -75,6 +75,12 @@ class GraphStorage(Storage):
         """The relations at each entity, heaviest first, then by key. With a filter, those with a visible chunk."""
 
     @abstractmethod
+    async def relation_keys_of(
+        self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
+    ) -> dict[str, list[RelationKey]]:
+        """The keys of the relations that :meth:`relations_of` gives, at most ``limit`` an entity."""
+
+    @abstractmethod
     async def mentions_of(
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:

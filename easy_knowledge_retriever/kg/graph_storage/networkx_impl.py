@@ -77,6 +77,12 @@ class NetworkXStorage(FileStorage, GraphStorage):
         self._require_open()
         return {key: found for key in keys if (found := self._relations_at(key, filter))}
 
+    async def relation_keys_of(
+        self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
+    ) -> dict[str, list[RelationKey]]:
+        found = await self.relations_of(keys, filter)
+        return {key: [relation.key for relation in relations[:limit]] for key, relations in found.items()}
+
     async def mentions_of(
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:

@@ -17,7 +17,6 @@ from easy_knowledge_retriever.types import Entity, MentionEdge, Relation, Relati
 
 __all__ = ["SqliteGraphStorage"]
 
-_ALL = 2**62
 _KEYS = "IN (SELECT value FROM json_each(?))"
 # Without statistics SQLite prefers the unique index, which holds the chunk too but does not begin with it.
 _BY_CHUNK = "INDEXED BY mention_chunk"
@@ -102,18 +101,22 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
     async def relations_of(self, keys: Sequence[str], filter: SearchFilter | None = None) -> dict[str, list[Relation]]:
         return await self._read(lambda session, space: _relations_of(session, space, keys, filter))
 
+    async def relation_keys_of(
+        self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
+    ) -> dict[str, list[RelationKey]]:
+        return await self._read(lambda session, space: Adjacency.of(session, space, filter).relation_keys(keys, limit))
+
     async def mentions_of(
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:
         def work(session: SqliteSession, space: int) -> dict[str, list[MentionEdge]]:
+            if limit is not None:
+                return _heaviest_mentions(session, space, keys, filter, limit)
             known = _existing(session, space, keys)
             admitted, values = _admitted(filter)
-            sql = (
-                f"SELECT {_MENTION} FROM (SELECT *, row_number() OVER (PARTITION BY entity ORDER BY weight DESC, chunk) AS place"
-                f" FROM mention WHERE space = ? AND entity {_KEYS} {admitted}) WHERE place <= ? ORDER BY entity, place"
-            )
+            sql = f"SELECT {_MENTION} FROM mention WHERE space = ? AND entity {_KEYS} {admitted} ORDER BY weight DESC, chunk"
             found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
-            for row in session.keyed(sql, space, known, (*values, _ALL if limit is None else limit)):
+            for row in session.keyed(sql, space, known, values):
                 found[row[0]].append(MentionEdge(*row))
             return {key: found[key] for key in known if key in found}
 
@@ -141,7 +144,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
         return await self._read(work)
 
     async def visible(self, filter: SearchFilter) -> set[str]:
-        return await self._read(lambda session, space: Adjacency(session, space, filter).visible_entities())
+        return await self._read(lambda session, space: Adjacency.of(session, space, filter).visible_entities())
 
     async def subgraph(
         self,
@@ -154,7 +157,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
         filter: SearchFilter | None = None,
     ) -> Subgraph:
         return await self._read(
-            lambda session, space: Adjacency(session, space, filter).walk(
+            lambda session, space: Adjacency.of(session, space, filter).walk(
                 chunk_ids, entity_keys, hops=hops, max_nodes=max_nodes, max_degree=max_degree
             )
         )
@@ -216,7 +219,7 @@ def _remove(session: SqliteSession, table: str, space: int, column: str, keys: I
 def _relation_rows(session: SqliteSession, space: int, keys: Iterable[RelationKey]) -> list[Row]:
     """``(seq, value)`` of the relations that exist."""
     sql = "SELECT seq, value FROM relation WHERE space = ? AND first = ? AND second = ?"
-    return [row for key in dict.fromkeys(keys) for row in session.rows(sql, (space, *key))]
+    return session.one_by_one(sql, [(space, *key) for key in dict.fromkeys(keys)])
 
 
 def _admitted(filter: SearchFilter | None) -> tuple[str, tuple[str, ...]]:
@@ -252,6 +255,17 @@ def _entities(session: SqliteSession, space: int, keys: Sequence[str], filter: S
     sql = f"SELECT key, value FROM entity WHERE space = ? AND key {_KEYS}"
     found: dict[str, str] = dict(session.keyed(sql, space, wanted))
     return {key: decoded(session, found[key], decode_entity) for key in keys if key in found}
+
+
+def _heaviest_mentions(
+    session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None, limit: int
+) -> dict[str, list[MentionEdge]]:
+    """Without reading all mentions of a name that is everywhere."""
+    chosen = Adjacency.of(session, space, filter).mentions(keys, limit)
+    sql = f"SELECT seq, {_MENTION} FROM mention WHERE seq IN (SELECT value FROM json_each(?))"
+    rows = session.rows(sql, (json.dumps([seq for seqs in chosen.values() for seq in seqs]),))
+    edges = {seq: MentionEdge(*row) for seq, *row in rows}
+    return {key: [edges[seq] for seq in seqs] for key, seqs in chosen.items()}
 
 
 def _relations_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from easy_knowledge_retriever.kg.sqlite.mirror import Mirror, Part, Segment, Vocabulary, runs, visible
+from easy_knowledge_retriever.kg.sqlite.mirror import Generation, Mirror, Part, Segment, Vocabulary, runs, visible
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
-from easy_knowledge_retriever.types import SearchFilter, Subgraph
+from easy_knowledge_retriever.types import RelationKey, SearchFilter, Subgraph
 
 __all__ = ["Adjacency"]
 
@@ -34,7 +34,7 @@ class _Index:
     """Shape (rows,)."""
 
     @classmethod
-    def of(cls, nodes: Numbers, weights: NDArray[np.float32], ranks: Numbers) -> _Index:
+    def of(cls, nodes: Numbers, weights: NDArray[np.floating], ranks: Numbers) -> _Index:
         rows = np.lexsort((ranks, -weights, nodes))
         distinct, starts = np.unique(nodes[rows], return_index=True)
         return cls(distinct, np.append(starts, len(rows)), rows)
@@ -73,7 +73,8 @@ class _Relations:
     seqs: NDArray[np.int64]
     first: Numbers
     second: Numbers
-    weights: NDArray[np.float32]
+    weights: NDArray[np.float64]
+    """Exact, so that the order of relations is that of the rows."""
     chunk_counts: Numbers
     """Shape (rows,): how many of ``chunks`` belong to each row."""
     chunks: Numbers
@@ -149,7 +150,7 @@ class _RelationMirror(Mirror[_Relations]):
             np.array(seqs, np.int64),
             vocabulary.entities.numbers(first),
             vocabulary.entities.numbers(second),
-            np.array(weights, np.float32),
+            np.array(weights, np.float64),
             np.array([len(ids) for ids in chunks], np.int32),
             vocabulary.chunks.numbers(list(chain.from_iterable(chunks))),
             vocabulary,
@@ -171,7 +172,7 @@ class _RelationMirror(Mirror[_Relations]):
         seqs: NDArray[np.int64],
         first: Numbers,
         second: Numbers,
-        weights: NDArray[np.float32],
+        weights: NDArray[np.float64],
         chunk_counts: Numbers,
         chunks: Numbers,
         vocabulary: Vocabulary,
@@ -188,6 +189,33 @@ def _joined(
 
 
 _ENTITIES, _MENTIONS, _RELATIONS = _EntityMirror(), _MentionMirror(), _RelationMirror()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a graph at one moment."""
+
+    entities: Generation[_Entities]
+    mentions: Generation[_Mentions]
+    relations: Generation[_Relations]
+
+    def same(self, other: _Rows) -> bool:
+        """Whether these are the very same rows."""
+        return self.entities is other.entities and self.mentions is other.mentions and self.relations is other.relations
+
+
+def _heaviest(
+    found: tuple[NDArray[np.intp], NDArray[np.intp]], mask: Mask, limit: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Of what an index found the first rows of each node that can be seen."""
+    which, rows = found
+    seen = mask[rows]
+    which, rows = which[seen], rows[seen]
+    if limit is not None and len(which):
+        _, starts, node = np.unique(which, return_index=True, return_inverse=True)
+        first = np.arange(len(which)) - starts[node] < limit
+        which, rows = which[first], rows[first]
+    return which, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +243,7 @@ class _Edges:
         found: tuple[NDArray[np.intp], NDArray[np.intp]],
         mask: Mask,
         ends: Numbers,
-        weights: NDArray[np.float32],
+        weights: NDArray[np.floating],
         *,
         base: int = 0,
         kind: int = 0,
@@ -234,7 +262,8 @@ class _Edges:
         which, rows = found
         seen = mask[rows]
         which, rows = which[seen], rows[seen]
-        return cls(asked[which], ends[rows].astype(np.int64) + base, weights[rows], np.full(len(rows), kind))
+        weights = weights[rows].astype(np.float32, copy=False)
+        return cls(asked[which], ends[rows].astype(np.int64) + base, weights, np.full(len(rows), kind))
 
     @classmethod
     def joined(cls, several: Sequence[_Edges]) -> _Edges:
@@ -255,21 +284,19 @@ class Adjacency:
     Nodes are numbers: entities first, then chunks, then chunks that the graph does not know.
 
     Args:
-        session: The session.
-        space: The space of the graph.
+        rows: The rows as the session sees them.
+        names: What their numbers stand for.
         filter: What may be seen; None for all.
     """
 
-    def __init__(self, session: SqliteSession, space: int, filter: SearchFilter | None) -> None:
-        mirrors = session.store.mirrors
-        entities = mirrors.generation(session, _ENTITIES, space).parts
-        self._mentions = mirrors.generation(session, _MENTIONS, space).parts
-        self._relations = mirrors.generation(session, _RELATIONS, space).parts
-        self._names = names = session.store.mirrors.vocabulary(space)
+    def __init__(self, rows: _Rows, names: Vocabulary, filter: SearchFilter | None) -> None:
+        self.rows = rows
+        self._mentions, self._relations = rows.mentions.parts, rows.relations.parts
+        self._names = names
         self._chunk_base = len(names.entities)
         self._known = self._chunk_base + len(names.chunks)
         self._seen = np.zeros(self._chunk_base, np.bool_)
-        for part in entities:
+        for part in rows.entities.parts:
             self._seen[part.segment.keys[part.live]] = True
         self._mention_masks = [visible(part, names, filter) for part in self._mentions]
         chunks = self._look_through() if filter is not None else None
@@ -278,16 +305,72 @@ class Adjacency:
         ]
         self._relation_masks = [self._walkable(part, chunks) for part in self._relations]
 
+    @classmethod
+    def of(cls, session: SqliteSession, space: int, filter: SearchFilter | None) -> Adjacency:
+        """The graph of a space as a session sees it. What has no filter is made once for all sessions that see the same rows.
+
+        Args:
+            session: The session.
+            space: The space of the graph.
+            filter: What may be seen; None for all.
+        """
+        mirrors = session.store.mirrors
+        rows = _Rows(
+            mirrors.generation(session, _ENTITIES, space),
+            mirrors.generation(session, _MENTIONS, space),
+            mirrors.generation(session, _RELATIONS, space),
+        )
+        if filter is not None or session.writable:
+            return cls(rows, mirrors.vocabulary(space), filter)
+        known = mirrors.derived.get(space)
+        if isinstance(known, cls) and known.rows.same(rows):
+            return known
+        mirrors.derived[space] = made = cls(rows, mirrors.vocabulary(space), None)
+        return made
+
     def visible_entities(self) -> set[str]:
         """Keys of the entities that can be seen."""
         texts = self._names.entities.texts
         return {texts[number] for number in np.flatnonzero(self._seen).tolist()}
 
+    def relation_keys(self, entity_keys: Sequence[str], limit: int | None) -> dict[str, list[RelationKey]]:
+        """See ``GraphStorage.relation_keys_of``."""
+        numbers = self._there(entity_keys)
+        nodes, text = np.array(list(numbers.values()), np.int32), self._names.entities.texts.__getitem__
+        found: dict[int, list[tuple[float, str, str]]] = {}
+        for part, mask in zip(self._relations, self._relation_masks, strict=True):
+            segment = part.segment
+            for index in (segment.by_first, segment.by_second):
+                which, rows = _heaviest(index.find(nodes), mask, limit)
+                columns = (segment.weights[rows], segment.first[rows], segment.second[rows])
+                for node, weight, first, second in zip(which.tolist(), *(c.tolist() for c in columns), strict=True):
+                    found.setdefault(node, []).append((-weight, text(first), text(second)))
+        return {
+            key: [RelationKey(first, second) for _, first, second in sorted(set(found[node]))[:limit]]
+            for node, key in enumerate(numbers)
+            if node in found
+        }
+
+    def mentions(self, entity_keys: Sequence[str], limit: int) -> dict[str, list[int]]:
+        """Rows of the heaviest visible mentions of each entity, those of one weight in order of chunk."""
+        numbers, texts = self._there(entity_keys), self._names.chunks.texts
+        nodes = np.array(list(numbers.values()), np.int32)
+        found: dict[int, list[tuple[float, str, int]]] = {}
+        for part, mask in zip(self._mentions, self._mention_masks, strict=True):
+            segment = part.segment
+            which, rows = _heaviest(segment.by_entity.find(nodes), mask, limit)
+            columns = (segment.weights[rows], segment.chunks[rows], segment.seqs[rows])
+            for node, weight, chunk, seq in zip(which.tolist(), *(column.tolist() for column in columns), strict=True):
+                found.setdefault(node, []).append((-weight, texts[chunk], seq))
+        return {key: [seq for *_, seq in sorted(found[node])[:limit]] for node, key in enumerate(numbers) if node in found}
+
     def walk(
         self, chunk_ids: Sequence[str], entity_keys: Sequence[str], *, hops: int, max_nodes: int, max_degree: int
     ) -> Subgraph:
         """See ``GraphStorage.subgraph``."""
-        strangers = [chunk for chunk in dict.fromkeys(chunk_ids) if self._names.chunks.find(chunk) < 0]
+        # A chunk of a later moment has a number too, but not here.
+        known = range(self._known - self._chunk_base)
+        strangers = [chunk for chunk in dict.fromkeys(chunk_ids) if self._names.chunks.find(chunk) not in known]
         given = self._given(chunk_ids, entity_keys, strangers)[:max_nodes]
         place = np.full(self._known + len(strangers), -1, np.int64)
         place[given] = np.arange(len(given))
@@ -326,9 +409,12 @@ class Adjacency:
     def _given(self, chunk_ids: Sequence[str], entity_keys: Sequence[str], strangers: Sequence[str]) -> NDArray[np.int64]:
         unknown = {chunk: self._known + number for number, chunk in enumerate(strangers)}
         nodes = [unknown.get(chunk, self._chunk_base + self._names.chunks.find(chunk)) for chunk in dict.fromkeys(chunk_ids)]
-        keys = (self._names.entities.find(key) for key in dict.fromkeys(entity_keys))
-        nodes += [key for key in keys if 0 <= key < self._chunk_base and self._seen[key]]
-        return np.array(nodes, np.int64)
+        return np.array([*nodes, *self._there(entity_keys).values()], np.int64)
+
+    def _there(self, entity_keys: Iterable[str]) -> dict[str, int]:
+        """The numbers of the entities that can be seen, in the order given."""
+        numbers = {key: self._names.entities.find(key) for key in entity_keys}
+        return {key: number for key, number in numbers.items() if 0 <= number < self._chunk_base and self._seen[number]}
 
     def _edges(self, nodes: NDArray[np.int64], *, once: bool = False) -> _Edges:
         """The visible edges away from nodes; with ``once``, only mentions from their chunk and relations from their first end."""

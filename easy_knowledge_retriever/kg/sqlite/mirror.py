@@ -183,6 +183,8 @@ class Mirrors:
         self._guard = threading.Lock()
         self._loading: dict[int, threading.Lock] = {}
         self._vocabularies: dict[int, Vocabulary] = {}
+        self.derived: dict[int, object] = {}
+        """What was made of the latest generations of a space, by space."""
 
     def latest(self) -> Mapping[tuple[str, int], Generation[Any]]:
         """The generations that are there, by table and space."""
@@ -194,6 +196,7 @@ class Mirrors:
         with self._guard:
             self._latest.clear()
             self._vocabularies.clear()
+            self.derived.clear()
 
     def vocabulary(self, space: int) -> Vocabulary:
         """The names in the segments of a space."""

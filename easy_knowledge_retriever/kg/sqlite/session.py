@@ -107,6 +107,17 @@ class SqliteSession:
         with self._guard, translated(self._store.path):
             return self._opened().execute(sql, values).fetchall()
 
+    def one_by_one(self, sql: str, values: Iterable[Sequence[object]]) -> list[Row]:
+        """All rows of a query that is asked several times.
+
+        Args:
+            sql: The query.
+            values: Its parameters, each time.
+        """
+        with self._guard, translated(self._store.path):
+            execute = self._opened().execute
+            return [row for given in values for row in execute(sql, given)]
+
     def keyed(self, sql: str, space: int, keys: Iterable[str], values: Sequence[object] = ()) -> list[Row]:
         """All rows of a query whose first parameter is the space and whose second is a list of keys.
 

@@ -125,6 +125,7 @@ class SqliteStorage(Storage):
             raise StorageNotOpenError(f"{self._space} of {str(self._store.path)!r} is not open", hint="call open() first")
 
 
+_DECODE = json.JSONDecoder().raw_decode
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=dict)
 
 
@@ -145,7 +146,10 @@ def decoded(session: SqliteSession, text: str, decode: Callable[[Any], T]) -> T:
         StoreCorruptError: It is not what was written.
     """
     try:
-        return decode(json.loads(text))
+        value, end = _DECODE(text)
+        if end != len(text):
+            raise ValueError(f"something follows at {end}")
+        return decode(value)
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorruptError(
             f"a row of {str(session.store.path)!r} cannot be read: {error!r}", hint="restore a backup, or ingest anew"

@@ -25,14 +25,41 @@ _STORED = np.dtype("<f2")
 _DOUBT = 1e-5
 
 
+class _Places:
+    """Where rows stand in their segment, by id; made when it is first asked for."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._ids = ids
+        self._by_id: dict[str, int] = {}
+
+    def of(self, ids: Collection[str]) -> NDArray[np.intp]:
+        """The places of those of some ids that are here, ascending."""
+        if not self._by_id:
+            self._by_id = {row: place for place, row in enumerate(self._ids)}
+        known = self._by_id
+        return np.sort(np.array([known[row] for row in set(ids) if row in known], np.intp))
+
+
 @dataclass(frozen=True, slots=True)
 class _Segment:
     seqs: NDArray[np.int64]
     ids: list[str]
+    places: _Places
     matrix: FloatVectors
     """Shape (rows, dim), rows of length 1."""
     documents: NDArray[np.int32]
     collections: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls,
+        seqs: NDArray[np.int64],
+        ids: list[str],
+        matrix: FloatVectors,
+        documents: NDArray[np.int32],
+        collections: NDArray[np.int32],
+    ) -> _Segment:
+        return cls(seqs, ids, _Places(ids), matrix, documents, collections)
 
 
 class _VectorMirror(Mirror[_Segment]):
@@ -42,7 +69,7 @@ class _VectorMirror(Mirror[_Segment]):
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Segment:
         seqs, ids, documents, collections, values = zip(*rows, strict=True)
-        return _Segment(
+        return _Segment.of(
             np.array(seqs, np.int64),
             list(ids),
             _matrix(values),
@@ -51,7 +78,7 @@ class _VectorMirror(Mirror[_Segment]):
         )
 
     def merge(self, parts: Sequence[Part[_Segment]], vocabulary: Vocabulary) -> _Segment:
-        return _Segment(
+        return _Segment.of(
             np.concatenate([p.segment.seqs[p.live] for p in parts]),
             [row for p in parts for row, live in zip(p.segment.ids, p.live.tolist(), strict=True) if live],
             np.concatenate([p.segment.matrix[p.live] for p in parts]),
@@ -101,13 +128,8 @@ class SqliteVectorStorage(SqliteStorage, VectorStorage):
             generation = session.store.mirrors.generation(session, _MIRROR, space)
             _require_dimension(generation, len(query))
             vocabulary = session.store.mirrors.vocabulary(space)
-            masks = [visible(part, vocabulary, filter) for part in generation.parts]
-            if ids is None:
-                return _best(_likely(generation, masks, query, top_k), query, top_k)
-            sql = "SELECT seq FROM vector WHERE space = ? AND id IN (SELECT value FROM json_each(?))"
-            seqs = np.sort(np.array([seq for (seq,) in session.keyed(sql, space, set(ids))], np.int64))
-            found = [(part.segment, part.places(seqs)) for part in generation.parts]
-            return _best([(s, p[mask[p]]) for (s, p), mask in zip(found, masks, strict=True)], query, top_k)
+            wanted = [(part.segment, _wanted(part, vocabulary, filter, ids)) for part in generation.parts]
+            return _best(_likely(wanted, query, top_k), query, top_k)
 
         return await self._read(work) if top_k > 0 else []
 
@@ -204,18 +226,32 @@ def _require_dimension(generation: Generation[_Segment], dimension: int) -> None
             )
 
 
+def _wanted(
+    part: Part[_Segment], vocabulary: Vocabulary, filter: SearchFilter | None, ids: Collection[str] | None
+) -> NDArray[np.intp] | None:
+    """The rows of a part that are searched; None for all of its segment."""
+    if ids is None and filter is None and part.alive == part.size:
+        return None
+    mask = visible(part, vocabulary, filter)
+    if ids is None:
+        return np.flatnonzero(mask)
+    places = part.segment.places.of(ids)
+    return places[mask[places]]
+
+
 def _likely(
-    generation: Generation[_Segment], masks: Sequence[NDArray[np.bool_]], query: NDArray[np.float64], top_k: int
+    wanted: Sequence[tuple[_Segment, NDArray[np.intp] | None]], query: NDArray[np.float64], top_k: int
 ) -> list[tuple[_Segment, NDArray[np.intp]]]:
     """For each segment the rows that may be among the best."""
     single = query.astype(np.float32)
-    scores = [np.where(m, p.segment.matrix @ single, -np.inf) for p, m in zip(generation.parts, masks, strict=True)]
+    # Not a BLAS product: it would wake a thread a core, and they wait for each other longer than they work.
+    scores = [np.einsum("ij,j->i", s.matrix if places is None else s.matrix[places], single) for s, places in wanted]
     everything = np.concatenate(scores) if scores else np.zeros(0, np.float32)
-    floor = -2.0
+    floor = -np.inf
     if top_k < len(everything):
         floor = float(np.partition(everything, -top_k)[-top_k]) - _DOUBT
-    floor = max(floor, -2.0)
-    return [(p.segment, np.flatnonzero(s >= floor)) for p, s in zip(generation.parts, scores, strict=True)]
+    likely = [np.flatnonzero(s >= floor) for s in scores]
+    return [(s, found if places is None else places[found]) for (s, places), found in zip(wanted, likely, strict=True)]
 
 
 def _best(candidates: Sequence[tuple[_Segment, NDArray[np.intp]]], query: NDArray[np.float64], top_k: int) -> list[Hit]:

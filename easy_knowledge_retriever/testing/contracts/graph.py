@@ -111,6 +111,7 @@ class GraphStorageContract(StorageContract[GraphStorage]):
         assert await storage.entities(absent) == {}
         assert await storage.relations([RelationKey("a", "d"), RelationKey("b", "a")]) == {}
         assert await storage.relations_of(absent) == {}
+        assert await storage.relation_keys_of(absent) == {}
         assert await storage.mentions_of(absent) == {}
         assert await storage.mentions_in(absent) == {}
         assert await storage.degrees(absent) == {}
@@ -125,6 +126,7 @@ class GraphStorageContract(StorageContract[GraphStorage]):
         assert await storage.entities([]) == {}
         assert await storage.relations([]) == {}
         assert await storage.relations_of([]) == {}
+        assert await storage.relation_keys_of([]) == {}
         assert await storage.mentions_of([]) == {}
         assert await storage.mentions_in([]) == {}
         assert await storage.degrees([]) == {}
@@ -167,6 +169,18 @@ class GraphStorageContract(StorageContract[GraphStorage]):
         assert _pairs(found["a"]) == ["ac", "ab", "ad"]
         assert _pairs(found["d"]) == ["cd", "ad"]
         assert not found.get("e")
+
+    async def test_the_keys_of_relations_are_theirs_in_their_order(self, storage: GraphStorage) -> None:
+        await self._put_graph(storage)
+        await storage.put_relations([_relation("a", "d", 1, "c3"), _relation("c", "c", 5, "c2")])
+        keys = ["c", "a", "e", "absent", "d"]
+        for seen in (None, D1, D2):
+            relations = await storage.relations_of(keys, seen)
+            for limit in (None, 1, 2):
+                found = await storage.relation_keys_of(keys, seen, limit)
+                assert {key: pairs for key, pairs in found.items() if pairs} == {
+                    key: [relation.key for relation in some[:limit]] for key, some in relations.items() if some
+                }
 
     async def test_mentions_of_are_heaviest_first_then_by_chunk(self, storage: GraphStorage) -> None:
         await self._put_graph(storage)
@@ -424,6 +438,7 @@ class GraphStorageContract(StorageContract[GraphStorage]):
         assert await storage.entities([ODD, "b"]) == {ODD: FULL_ENTITY, "b": Entity("b")}
         assert await storage.relations([FULL_RELATION.key]) == {FULL_RELATION.key: FULL_RELATION}
         assert await storage.relations_of([ODD]) == {ODD: [FULL_RELATION]}
+        assert await storage.relation_keys_of([ODD]) == {ODD: [FULL_RELATION.key]}
         assert await storage.mentions_of([ODD]) == {ODD: [FULL_MENTION]}
         assert await storage.mentions_in(["c1"]) == {"c1": [FULL_MENTION]}
         assert await storage.labels() == ["b", ODD + "!"]

@@ -129,6 +129,7 @@ async def test_the_graph(
                     (around.entities, set(around.relations), around.truncated),
                     await storage.visible(only or SearchFilter()),
                     await storage.relations_of(list(KEYS), only),
+                    await storage.relation_keys_of(list(KEYS), only, 2),
                     await storage.mentions_of(list(KEYS), only, 2),
                     await storage.mentions_in(list("1234")),
                     await storage.degrees(list(KEYS)),

@@ -137,18 +137,23 @@ INSIDE = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n
 @given(st.lists(INSIDE.map(lambda text: f"<{text}>"), max_size=5))
 def test_the_tokens_of_elements_add_up_to_those_of_the_lines(elements: list[str]) -> None:
     counter = TokenCounter(TOKENIZER)
-    assert counter.of_elements(elements) == TOKENIZER.count("\n".join(elements))
-    assert counter.of_elements(elements) == TOKENIZER.count("\n".join(elements))
+    assert counter.adds_up
+    assert sum(counter(f"{element}\n") for element in elements) == counter("".join(f"{element}\n" for element in elements))
 
 
 def test_elements_with_long_runs_add_up_too() -> None:
     elements = ["<" + "a" * 3000 + ">", "<a" + " " * 2500 + ">", "<b>"]
-    assert TokenCounter(TOKENIZER).of_elements(elements) == TOKENIZER.count("\n".join(elements))
+    counter = TokenCounter(TOKENIZER)
+    assert sum(counter(f"{element}\n") for element in elements) == counter("".join(f"{element}\n" for element in elements))
 
 
-def test_other_tokenizers_count_elements_as_a_whole() -> None:
-    assert TokenCounter(_Words(folds=False)).of_elements(["<a>", "<b>"]) == len("<a>\n<b>")
-    assert TokenCounter(_Words(folds=False)).of_elements([]) == 0
+def test_of_other_tokenizers_nothing_is_known() -> None:
+    assert not TokenCounter(_Words(folds=False)).adds_up
+
+
+def test_the_tags_that_close_a_context_have_as_many_tokens_with_a_line_break() -> None:
+    for tag in ("</facts>", "</passages>"):
+        assert TOKENIZER.count(tag) == TOKENIZER.count(f"{tag}\n")
 
 
 def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
