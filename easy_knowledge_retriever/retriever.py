@@ -24,6 +24,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphSto
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
 from easy_knowledge_retriever.operations.base import PromptHook
@@ -555,6 +556,10 @@ class EasyKnowledgeRetriever:
         if include_vector_data:
             data["vector"] = (await kb.relation_vectors.vectors([key.id])).get(key.id)
         return data
+
+    async def usage(self) -> UsageReport:
+        """What models over the wire have cost this base so far, summed up by document, model, purpose and day."""
+        return await usage_report(self._opened())
 
     async def verify(self, *, deep: bool = False) -> VerifyReport:
         """Checks the invariants of the base.

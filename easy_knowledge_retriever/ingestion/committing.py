@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, staged_key
+from easy_knowledge_retriever.kg.usage_ledger import add_document_usage, drop_document_usage, fold_versions
 from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
+from easy_knowledge_retriever.spending.account import Account
 from easy_knowledge_retriever.types import (
     Chunk,
     DocRecord,
@@ -34,6 +36,8 @@ class Version:
     """Shape (len(chunks), dim)."""
     extractions: tuple[Extraction, ...]
     """Each with an entity for every end of its relations."""
+    account: Account = field(default_factory=Account)
+    """What it cost."""
 
 
 def parse_key(digest: str, parser: str) -> str:
@@ -70,20 +74,24 @@ async def commit_version(
         standing: The status before this ingest began.
         paid_for: Whether this ingest staged replies of a model.
     """
-    async with kb.transaction() as inside:
-        if await generation_of(inside) != change.stamps.generation:
-            return False
-        failpoint("tx-begin")
-        await _drop_parses(inside, version.document.id, standing)
-        await _put_version(inside, version)
-        waiting = await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
-        if paid_for or (standing is not None and standing.pending_version):
-            await _drop_staged(inside, version.document.id)
-        await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
-        failpoint("tx-before-status")
-        await inside.status.put([record])
-        await _drop_version(inside, change, version.chunks, version.extractions)
-        failpoint("tx-before-commit")
+    with version.account.writing() as unwritten:
+        async with kb.transaction() as inside:
+            if await generation_of(inside) != change.stamps.generation:
+                return False
+            failpoint("tx-begin")
+            await _drop_parses(inside, version.document.id, standing)
+            await _put_version(inside, version)
+            waiting = await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
+            if paid_for or (standing is not None and standing.pending_version):
+                await _drop_staged(inside, version.document.id)
+            await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
+            await add_document_usage(inside, version.document.id, version.document.digest, unwritten())
+            if standing is not None:
+                await fold_versions(inside, version.document.id, version.document.digest)
+            failpoint("tx-before-status")
+            await inside.status.put([record])
+            await _drop_version(inside, change, version.chunks, version.extractions)
+            failpoint("tx-before-commit")
     failpoint("tx-after-commit")
     return True
 
@@ -105,6 +113,7 @@ async def commit_deletion(
         await _drop_version(inside, change, (), ())
         await _drop_parses(inside, document_id, standing)
         await _drop_staged(inside, document_id)
+        await drop_document_usage(inside, document_id)
         await inside.manifests.delete_many([document_id])
         await inside.documents.delete_many([document_id])
         await _put_stamps(inside, change, waiting, change.stamps.embedding)

@@ -59,7 +59,7 @@ async def _paid(
     run: Run, document: Document, chunks: Sequence[Chunk], extractor: PaidExtractor, twin: Twin | None
 ) -> ExtractionOutcome:
     with run.stage("extract_llm", len(chunks)) as progress:
-        replies = await StagedReplies.open(run.kb, document, chunks)
+        replies = await StagedReplies.open(run.kb, document, chunks, run.save_now_and_then)
         shared = {} if twin is None else await twin.paid(run.kb, chunks)
         asked = [chunk for chunk in chunks if chunk.id not in shared or not replies.of(chunk).is_empty]
         ready = len(chunks) - len(asked)

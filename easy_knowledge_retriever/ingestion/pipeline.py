@@ -180,7 +180,7 @@ class Ingestion:
                 extracting = group.create_task(extract(run, document, chunks, self._extractors, self._llm_extractor, twin))
             failpoint("extracted")
             with run.stage("commit"):
-                ready = Version(document, chunks, embedding.result(), extracting.result())
+                ready = Version(document, chunks, embedding.result(), extracting.result(), run.account)
                 await self._commit(ready, _processed(run.record, document, chunks), standing)
             return _report(run, ready)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from easy_knowledge_retriever.errors import (
     BudgetExceeded,
@@ -27,11 +28,16 @@ from easy_knowledge_retriever.events import (
     StageStarted,
 )
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.usage_ledger import add_document_usage
 from easy_knowledge_retriever.operations.base import Progress
 from easy_knowledge_retriever.spending.account import Account, charging
 from easy_knowledge_retriever.types import DocRecord, DocStatus
 
 __all__ = ["Run", "now"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
+
+_SAVED_EVERY: Final = 1.0
 
 
 def now() -> str:
@@ -64,6 +70,10 @@ class Run:
     timings: dict[str, float] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
     """Every model call of the ingest is put on it."""
+    version: str = ""
+    """What is being ingested."""
+    saved: float = field(default_factory=time.perf_counter)
+    """When the ledger was written last."""
     began: float = field(default_factory=time.perf_counter)
     _charging: ExitStack = field(default_factory=ExitStack)
 
@@ -101,6 +111,7 @@ class Run:
     async def begin(self, standing: DocRecord | None, version: str) -> None:
         """Records that the ingest runs, before any work is done. What the version before says of itself stays until then."""
         asked, started = self.record, now()
+        self.version = version
         self.record = replace(
             standing or asked,
             status=DocStatus.PROCESSING,
@@ -114,6 +125,27 @@ class Run:
         self.recorded = True  # before it is: a cancellation may come when it just was
         await self.kb.status.put([self.record])
 
+    async def save(self) -> None:
+        """Writes down what was spent so far.
+
+        Raises:
+            StorageError: It could not be written; the next call tries again.
+        """
+        if self.account.has_unwritten:
+            with self.account.writing() as unwritten:
+                async with self.kb.transaction() as inside:
+                    await add_document_usage(inside, self.record.id, self.version, unwritten())
+        self.saved = time.perf_counter()
+
+    async def save_now_and_then(self) -> None:
+        """The same if the last time is a second ago: so much a kill may take from the ledger.
+
+        Raises:
+            StorageError: As :meth:`save`.
+        """
+        if time.perf_counter() - self.saved >= _SAVED_EVERY:
+            await self.save()
+
     async def __aenter__(self) -> Self:
         self._charging.enter_context(charging(self.account))
         return self
@@ -122,6 +154,10 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._charging.close()
+        try:
+            await self.save()
+        except StorageError as failure:
+            logger.warning("what %r cost could not be written down: %s", self.name, failure)
         if isinstance(error, asyncio.CancelledError):
             await self._record(DocStatus.INTERRUPTED, "cancelled", error)
         elif isinstance(error, Exception) and not isinstance(error, EmbeddingMismatchError):

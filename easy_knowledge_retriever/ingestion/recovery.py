@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from easy_knowledge_retriever.ingestion.progress import now
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.usage_ledger import fold_days
 from easy_knowledge_retriever.types import DocRecord, DocStatus
 
 __all__ = ["recover"]
@@ -31,4 +32,5 @@ async def recover(kb: KnowledgeBase) -> tuple[DocRecord, ...]:
         async with kb.transaction() as inside:
             await inside.staged.delete_many(left)
             await inside.status.put(stopped)
+    await fold_days(kb)
     return stopped

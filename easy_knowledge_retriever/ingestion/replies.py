@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from easy_knowledge_retriever.aio import Grouped
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
@@ -10,6 +10,10 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, staged_key
 from easy_knowledge_retriever.types import Chunk, Document, Transcript
 
 __all__ = ["StagedReplies"]
+
+
+async def _nothing() -> None:
+    """Nothing is to be done beside."""
 
 
 class StagedReplies:
@@ -21,20 +25,34 @@ class StagedReplies:
         kb: The base.
         document: The document; its chunks alone are kept here.
         transcripts: What an earlier attempt kept, by chunk id.
+        beside: Awaited after each write.
     """
 
-    def __init__(self, kb: KnowledgeBase, document: Document, transcripts: Mapping[str, Transcript]) -> None:
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        document: Document,
+        transcripts: Mapping[str, Transcript],
+        beside: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
         self._kb = kb
+        self._beside = beside
         self._empty = Transcript(document.id)
         self._transcripts = dict(transcripts)
         self._writes = Grouped(self._write)
 
     @classmethod
-    async def open(cls, kb: KnowledgeBase, document: Document, chunks: Sequence[Chunk]) -> StagedReplies:
+    async def open(
+        cls,
+        kb: KnowledgeBase,
+        document: Document,
+        chunks: Sequence[Chunk],
+        beside: Callable[[], Awaitable[None]] = _nothing,
+    ) -> StagedReplies:
         """With what earlier attempts kept of these chunks."""
         keys = {staged_key(document.id, chunk.id): chunk.id for chunk in chunks}
         found = await kb.staged.get_many(list(keys))
-        return cls(kb, document, {keys[key]: transcript for key, transcript in found.items()})
+        return cls(kb, document, {keys[key]: transcript for key, transcript in found.items()}, beside)
 
     def of(self, chunk: Chunk) -> Transcript:
         """What the model answered about a chunk so far."""
@@ -59,3 +77,4 @@ class StagedReplies:
         await self._kb.staged.put_many(rows)
         if self._kb.staged.storage.store is None:  # a backend without transactions makes nothing durable by itself
             await self._kb.staged.storage.flush()
+        await self._beside()

@@ -78,6 +78,8 @@ class KnowledgeBase:
     """Digest of content, page range and parser → parse."""
     llm_cache: KVStorage
     """Digest of a request → reply."""
+    usage: KVStorage
+    """What was spent, see ``kg.usage_ledger``."""
     stamps: KVStorage
     """Embedding fingerprint and format of this base."""
     status: DocStatusStorage
@@ -190,7 +192,7 @@ def knowledge_base(
     Storages on the same database are made to share one :class:`Store`, so that one transaction covers them.
 
     Args:
-        kv: Serves documents, chunks, manifests, extractions, parses, model replies and stamps.
+        kv: Serves documents, chunks, manifests, extractions, parses, model replies, usage and stamps.
         status: Serves the document status.
         vectors: Serves the vectors of chunks, entities and relations.
         lexical: Serves the BM25 index of chunks.
@@ -213,6 +215,7 @@ def knowledge_base(
         staged=Table(kv.bind("staged", workspace), codecs.encode_transcript, codecs.decode_transcript),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),
         llm_cache=kv.bind("llm_cache", workspace),
+        usage=kv.bind("usage", workspace),
         stamps=kv.bind("stamps", workspace),
         status=status.bind("doc_status", workspace),
         chunk_vectors=vectors.bind("chunk_vectors", workspace),

@@ -6,7 +6,7 @@ variable: it goes with the tasks that a flow starts and is never shared by two f
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class Amount:
 
 
 class Account:
-    """What one document or one question has spent so far."""
+    """What one document or one question has spent so far. What models that run here did is counted, but not written down."""
 
     def __init__(self) -> None:
         self.lines: dict[Line, Amount] = {}
@@ -81,7 +81,7 @@ class Account:
         calls = usage.llm_calls + usage.embedding_calls + usage.rerank_calls
         cost = 0.0 if price is None else price.of(usage)
         amount = Amount(usage, cost, calls if price is None else 0, seconds)
-        for lines in (self.lines, self._unwritten):
+        for lines in (self.lines,) if line.local else (self.lines, self._unwritten):
             lines[line] = lines.get(line, _NOTHING) + amount
         return cost
 
@@ -100,15 +100,27 @@ class Account:
         """What it cost; None if a model without a price was called."""
         return self.total.known_cost
 
-    def take_unwritten(self) -> dict[Line, Amount]:
-        """What came since this was asked last: the caller writes it down, or gives it back."""
-        taken, self._unwritten = self._unwritten, {}
-        return taken
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there is something to be written down."""
+        return bool(self._unwritten)
 
-    def give_back(self, taken: dict[Line, Amount]) -> None:
-        """Takes back what could not be written down."""
-        for line, amount in taken.items():
-            self._unwritten[line] = self._unwritten.get(line, _NOTHING) + amount
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[], dict[Line, Amount]]]:
+        """Gives what came since the last time, to be written down in the block; a block that raises did not write it."""
+        taken: dict[Line, Amount] = {}
+
+        def take() -> dict[Line, Amount]:
+            taken.update(self._unwritten)
+            self._unwritten = {}
+            return taken
+
+        try:
+            yield take
+        except BaseException:
+            for line, amount in taken.items():
+                self._unwritten[line] = self._unwritten.get(line, _NOTHING) + amount
+            raise
 
 
 _NOTHING: Final = Amount()

@@ -25,7 +25,8 @@ LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
 COMMITS = ("stamps", "generation")
 """Counts the changes of a base: its past, not its state."""
-CACHES = frozenset({"llm_cache", "parses"})
+NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "usage"})
+"""Two caches, and what was spent on the way."""
 SEARCHES = 24
 """How many BM25 searches stand for the postings, which no port shows."""
 
@@ -37,8 +38,9 @@ Row = tuple[str, str, object]
 
 
 async def canonical_dump(base: KnowledgeBase) -> str:
-    """Every row of every role, one a line, in order; times, track ids and the two caches (replies, parses) are left out.
+    """Every row of every role, one a line, in order.
 
+    Times, track ids, the two caches (replies, parses) and what was spent on the way are left out.
     Postings are shown by what they answer: the document frequency of every term of the chunks, and some searches.
     A vector is shown by the signs of its components, which are the same in whatever precision it is kept.
 
@@ -52,7 +54,7 @@ async def canonical_dump(base: KnowledgeBase) -> str:
 
 
 async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
-    members = {spec.name: getattr(view, spec.name) for spec in fields(view) if spec.name not in CACHES}
+    members = {spec.name: getattr(view, spec.name) for spec in fields(view) if spec.name not in NOT_OF_THE_BASE}
     for role, member in members.items():
         table = member.storage if isinstance(member, Table) else member
         if isinstance(table, KVStorage):

@@ -45,13 +45,20 @@ def test_a_model_without_a_price_makes_the_cost_unknown() -> None:
 def test_what_is_written_down_is_written_once() -> None:
     account = Account()
     account.add(EXTRACT, Usage(llm_calls=1), None)
-    taken = account.take_unwritten()
-    assert taken[EXTRACT].usage.llm_calls == 1
-    assert account.take_unwritten() == {}
-    account.add(EXTRACT, Usage(llm_calls=1), None)
-    account.give_back(taken)
-    assert account.take_unwritten()[EXTRACT].usage.llm_calls == 2
+    with pytest.raises(OSError, match="full"), account.writing() as unwritten:
+        assert unwritten()[EXTRACT].usage.llm_calls == 1
+        account.add(EXTRACT, Usage(llm_calls=1), None)
+        raise OSError("the disk is full")
+    with account.writing() as unwritten:
+        assert unwritten()[EXTRACT].usage.llm_calls == 2
+    assert not account.has_unwritten
     assert account.usage.llm_calls == 2
+
+
+def test_what_local_models_do_is_not_written_down() -> None:
+    account = Account()
+    account.add(EMBED, Usage(embedding_calls=1), Price())
+    assert (account.has_unwritten, account.usage.embedding_calls) == (False, 1)
 
 
 async def test_the_account_goes_with_the_tasks_and_no_further() -> None:
