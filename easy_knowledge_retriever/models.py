@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -65,6 +66,8 @@ class Models:
     asking: Asking
     with_model: Callable[[object], Asking]
     """What asks another language model, given as a service or a function."""
+    with_reranker: Callable[[RerankerService], RerankerService]
+    """Puts the wrappers around another reranker."""
     llm_extractor: PaidExtractor | None
     judge: JudgeChoice = None
 
@@ -94,7 +97,8 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
     embedding = LocalEmbeddingService() if choices.embedding is None else as_embedding_service(choices.embedding)
     local = isinstance(embedding, LocalEmbeddingService)
     vectors = embedding_stack(embedding, observer=observer, till=till, local=local)
-    ranks = None if reranker is None else reranker_stack(as_reranker_service(reranker), observer=observer, till=till)
+    with_reranker = functools.partial(reranker_stack, observer=observer, till=till)
+    ranks = None if reranker is None else with_reranker(as_reranker_service(reranker))
 
     judge = choices.judge
     if isinstance(judge, LLMJudge):
@@ -116,7 +120,7 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
 
     if llm is None:
         asking = Asking(LocalRewriter(), LocalSplitter(), LocalKeywords(), ExtractiveAnswerer(vectors))
-        return Models(vectors, None, ranks, asking, with_model, None)
+        return Models(vectors, None, ranks, asking, with_model, with_reranker, None)
     service = as_llm_service(llm)
     kept = cache if settings.enable_llm_cache_for_entity_extract else None
     extracting = llm_stack(service, observer=observer, till=till, purpose="extract", cache=kept, accept=is_readable)
@@ -127,4 +131,4 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
         max_gleaning=settings.entity_extract_max_gleaning,
         prompts=prompts,
     )
-    return Models(vectors, service, ranks, with_model(llm), with_model, extractor, judge)
+    return Models(vectors, service, ranks, with_model(llm), with_model, with_reranker, extractor, judge)

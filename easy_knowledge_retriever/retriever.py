@@ -24,6 +24,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphSto
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.question_usage import QuestionUsage
 from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
@@ -231,8 +232,10 @@ class EasyKnowledgeRetriever:
             asking.rewriter,
             asking.splitter,
             models.with_model,
+            models.with_reranker,
         )
-        self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model)
+        self._questions = QuestionUsage(self._kb)
+        self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model, self._questions.add)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._model_checked = False
 
@@ -274,6 +277,7 @@ class EasyKnowledgeRetriever:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._kb.close)
             stack.push_async_callback(self._models.aclose)
+            stack.push_async_callback(self._questions.write)
 
     def _opened(self) -> KnowledgeBase:
         loop = asyncio.get_running_loop()
@@ -559,7 +563,9 @@ class EasyKnowledgeRetriever:
 
     async def usage(self) -> UsageReport:
         """What models over the wire have cost this base so far, summed up by document, model, purpose and day."""
-        return await usage_report(self._opened())
+        kb = self._opened()
+        await self._questions.write()
+        return await usage_report(kb)
 
     async def verify(self, *, deep: bool = False) -> VerifyReport:
         """Checks the invariants of the base.

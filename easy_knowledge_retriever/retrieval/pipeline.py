@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,9 @@ from easy_knowledge_retriever.retrieval.search import IndexSearches
 from easy_knowledge_retriever.retrieval.services import Services
 from easy_knowledge_retriever.retrieval.streaming import answer_events, failed
 from easy_knowledge_retriever.retrieval.understanding import Understanding, Understood
+from easy_knowledge_retriever.spending.account import Account, account_in_force, charged, charging
 from easy_knowledge_retriever.streaming import AnswerPieces, AnswerStream, StreamEvent
-from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Chunk, Context, Hit, Usage
+from easy_knowledge_retriever.types import AnalyzedQuery, Candidates, Chunk, Context, Hit
 
 if TYPE_CHECKING:
     from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -63,6 +64,10 @@ async def _always() -> None:
     """Any base may be asked."""
 
 
+async def _unwritten(mode: str, account: Account) -> None:
+    """Nobody wants to know what a question spent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retrieving:
     """Answers questions from one base. Holds no state: safe to share between concurrent questions."""
@@ -73,6 +78,9 @@ class Retrieving:
     observer: Observer = ignore
     check: Callable[[], Awaitable[object]] = _always
     """Awaited before each question; raises where the base cannot be asked."""
+    spent: Callable[[str, Account], Awaitable[object]] = _unwritten
+    """Awaited when a question ends, however it does, with its mode and its account. A streamed one ends twice: before and
+    after its answer."""
 
     async def retrieve(self, question: str, strategy: Retrieval | None = None, param: QueryParam | None = None) -> Context:
         """The context of a question, without an answer.
@@ -82,7 +90,9 @@ class Retrieving:
             StorageError: A storage failed.
             UpstreamError: A model failed (a reranker excepted).
         """
-        prepared = await self.prepare(question, param or QueryParam(), strategy)
+        param = param or QueryParam()
+        async with self._charging(_mode(param, strategy)):
+            prepared = await self.prepare(question, param, strategy)
         self.observer(QueryFinished(prepared.plan.strategy.mode, len(prepared.request.context.passages), _since(prepared)))
         return prepared.request.context
 
@@ -97,18 +107,20 @@ class Retrieving:
             UpstreamError: A model failed (a reranker excepted).
         """
         param = param or QueryParam()
-        try:
-            prepared = await self.prepare(question, param, strategy, system_prompt)
-            if param.stream and not (param.only_need_context or param.only_need_prompt):
-                pieces = AnswerPieces(AnswerStream(answer_events(self, prepared, param)))
-                return replace(self.result(prepared), response_iterator=pieces, is_streaming=True)
-            return await self.answered(prepared, param)
-        except EKRError as failure:
-            if param.raise_on_error:
-                raise
-            return as_failure(QueryResult(query=question), failure)
+        mode = _mode(param, strategy)
+        async with self._charging(mode) as account:
+            try:
+                prepared = await self.prepare(question, param, strategy, system_prompt)
+                if not param.stream or param.only_need_context or param.only_need_prompt:
+                    return await self.answered(prepared, param)
+            except EKRError as failure:
+                if param.raise_on_error:
+                    raise
+                return as_failure(QueryResult(query=question, usage=account.usage, cost=account.cost), failure)
+        pieces = AnswerPieces(AnswerStream(self._charged(mode, account, answer_events(self, prepared, param))))
+        return replace(self.result(prepared), response_iterator=pieces, is_streaming=True)
 
-    async def stream(
+    def stream(
         self, question: str, param: QueryParam, strategy: Retrieval | None = None, system_prompt: str | None = None
     ) -> AsyncGenerator[StreamEvent]:
         """The answer to a question as events: sources, pieces of text, checked citations, the result of :meth:`query`.
@@ -116,6 +128,11 @@ class Retrieving:
         Raises:
             EKRError: As :meth:`query`; perhaps after some pieces.
         """
+        return self._charged(_mode(param, strategy), Account(), self._events(question, param, strategy, system_prompt))
+
+    async def _events(
+        self, question: str, param: QueryParam, strategy: Retrieval | None, system_prompt: str | None
+    ) -> AsyncGenerator[StreamEvent]:
         try:
             prepared = await self.prepare(question, param, strategy, system_prompt)
         except EKRError as failure:
@@ -127,6 +144,23 @@ class Retrieving:
         async with aclosing(answer_events(self, prepared, param)) as answering:
             async for event in answering:
                 yield event
+
+    @asynccontextmanager
+    async def _charging(self, mode: str) -> AsyncIterator[Account]:
+        account = Account()
+        try:
+            with charging(account):
+                yield account
+        finally:
+            await self.spent(mode, account)
+
+    async def _charged(self, mode: str, account: Account, events: AsyncGenerator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
+        try:
+            async with aclosing(charged(account, events)) as paid:
+                async for event in paid:
+                    yield event
+        finally:
+            await self.spent(mode, account)
 
     async def prepare(
         self, question: str, param: QueryParam, strategy: Retrieval | None = None, system_prompt: str | None = None
@@ -144,9 +178,11 @@ class Retrieving:
             raise ConfigError(f"the question has {len(question)} characters", hint=f"give at most {LONGEST_QUESTION}")
         chosen = strategy or RetrievalFactory.create_retrieval(param)
         plan = make_plan(self.settings, param, chosen, self.services.reranker, self.services.embedding.fingerprint)
+        if plan.reranker is not None:
+            plan = replace(plan, reranker=self.services.reranking(plan.reranker))
         services = self.services if param.model_func is None else self.services.with_model(param.model_func)
         self.observer(QueryStarted(chosen.mode))
-        record = Record()
+        record = Record(account=account_in_force() or Account())
         context = Context("")
         if chosen.grounded:
             understanding = Understanding(services.rewriter, services.splitter, services.keywords, plan, record)
@@ -202,7 +238,6 @@ class Retrieving:
             claims=answer.claims,
             references=references,
             refused=answer.refused,
-            usage=prepared.record.usage + answer.usage,
             metadata=metadata,
         )
         return self._finished(prepared, result)
@@ -236,7 +271,8 @@ class Retrieving:
             metadata=metadata,
             grounded=prepared.request.grounded,
             timings={**record.timings, "total": _since(prepared)},
-            usage=record.usage,
+            usage=record.account.usage,
+            cost=record.account.cost,
             trace=record.trace,
             degraded=tuple(record.degraded),
         )
@@ -326,7 +362,6 @@ class _Search:
         with self.record.timed("embed"):
             texts = list(dict.fromkeys(text for _, _, text in wanted))
             vectors = dict(zip(texts, await self.flow.services.embedding.embed(texts, "query"), strict=True))
-        self.record.usage += Usage(embedding_calls=1)
         changes: list[dict[str, Any]] = [{} for _ in queries]
         for position, name, text in wanted:
             changes[position][name] = vectors[text]
@@ -370,7 +405,6 @@ class _Search:
         query = queries[0]
         if query.vector is None:
             vectors = await self.flow.services.embedding.embed([query.question], "query")
-            self.record.usage += Usage(embedding_calls=1)
             query = replace(query, vector=vectors[0])
         stages = {
             "dense": await index.dense(query, index.chunk_top_k),
@@ -422,7 +456,6 @@ class _Search:
         if self.plan.reranker is None:
             return first
         ranked = await rerank(question, [chunk for chunk, _ in first], self.plan.reranker)
-        self.record.usage += Usage(rerank_calls=1)
         if ranked is None:
             self.record.degraded.append(RERANK_FAILED)
             return first
@@ -463,6 +496,10 @@ def _sources(references: Sequence[Reference]) -> str:
         f"[{r.reference_id}] {r.file_path}" + (f", p. {', '.join(map(str, r.pages))}" if r.pages else "") for r in references
     ]
     return "\n\n" + "\n".join(lines)
+
+
+def _mode(param: QueryParam, strategy: Retrieval | None) -> str:
+    return param.mode if strategy is None else strategy.mode
 
 
 def _since(prepared: Prepared) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from easy_knowledge_retriever.operations.base import Keywords
-from easy_knowledge_retriever.types import Usage
+from easy_knowledge_retriever.spending.account import Account
 
 __all__ = ["Record"]
 
@@ -27,7 +27,8 @@ class Record:
     """The question as it can be understood alone, if that differs."""
     parts: tuple[str, ...] = ()
     """The questions inside it, if they are several."""
-    usage: Usage = field(default_factory=Usage)
+    account: Account = field(default_factory=Account)
+    """What was spent on the question."""
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from easy_knowledge_retriever.operations.budget import CountTokens
 from easy_knowledge_retriever.operations.decomposition import LocalSplitter
 from easy_knowledge_retriever.operations.rewriting import LocalRewriter
 from easy_knowledge_retriever.reranker.base import RerankerService
+from easy_knowledge_retriever.reranker.stack import reranker_stack
 
 __all__ = ["Services"]
 
@@ -36,6 +37,8 @@ class Services:
     splitter: Splitter = field(default_factory=LocalSplitter)
     asking: Callable[[object], Asking] = _asking
     """What asks another model with, given that of ``QueryParam.model_func``."""
+    reranking: Callable[[RerankerService], RerankerService] = reranker_stack
+    """Puts the wrappers around a reranker that a strategy brings; one that has them stays as it is."""
 
     def with_model(self, model: object) -> Services:
         """The same with another language model.

@@ -55,7 +55,6 @@ class Understanding:
             return question
         with self.record.timed("rewrite"):
             rewritten = await self.rewriter.rewrite(question, self.plan.history)
-        self.record.usage += rewritten.usage
         self.record.degraded += rewritten.degraded
         if rewritten.question != question:
             self.record.rewritten = self.record.trace["rewritten"] = rewritten.question
@@ -66,7 +65,6 @@ class Understanding:
             return (question,)
         with self.record.timed("split"):
             parts = await self.splitter.split(question)
-        self.record.usage += parts.usage
         self.record.degraded += parts.degraded
         if len(parts.questions) > 1:
             self.record.parts = parts.questions
@@ -82,8 +80,6 @@ class Understanding:
             async with task_group() as group:
                 tasks = [group.create_task(self.extractor.keywords(query.question)) for query in queries]
             found = [task.result() for task in tasks]
-        for keywords in found:
-            record.usage += keywords.usage
         record.keywords = Keywords(
             tuple(dict.fromkeys(word for keywords in found for word in keywords.high)),
             tuple(dict.fromkeys(word for keywords in found for word in keywords.low)),

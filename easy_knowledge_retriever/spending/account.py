@@ -64,6 +64,8 @@ class Account:
 
     def __init__(self) -> None:
         self.lines: dict[Line, Amount] = {}
+        self.is_known = False
+        """Whether something of it was written down already."""
         self._unwritten: dict[Line, Amount] = {}
 
     def add(self, line: Line, usage: Usage, price: Price | None, seconds: float = 0.0) -> float:

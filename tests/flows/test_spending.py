@@ -12,7 +12,10 @@ from easy_knowledge_retriever import BudgetExceeded, EasyKnowledgeRetriever, Ing
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
-from easy_knowledge_retriever.testing.server import CHAT, OpenAITestServer
+from easy_knowledge_retriever.retrieval import NaiveRetrieval
+from easy_knowledge_retriever.streaming import AnswerPieces, Done, Token
+from easy_knowledge_retriever.testing.replies import ChatReply
+from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, RERANK, OpenAITestServer
 from easy_knowledge_retriever.types import DocStatus
 
 PRICES = {
@@ -87,6 +90,91 @@ async def test_a_report_says_what_it_cost(server: OpenAITestServer, tmp_path: Pa
         tokens = 1000 * usage.prompt_tokens + 4000 * usage.completion_tokens + 100 * usage.embedding_tokens
         assert report.cost == pytest.approx(tokens / 1_000_000)
         assert (await rag.ingest(path)).cost == 0
+
+
+def cost_of(server: OpenAITestServer) -> float:
+    """What the requests that came in cost, by the words the test server counts."""
+    tokens = 0.0
+    for request in server.requests:
+        if request.path == CHAT:
+            tokens += 1000 * sum(len(message["content"].split()) for message in request.body["messages"])
+        if request.path == EMBEDDINGS:
+            tokens += 100 * sum(len(text.split()) for text in request.body["input"])
+    return tokens / 1_000_000 + 0.01 * server.count(RERANK)
+
+
+async def test_answers_say_what_they_cost_and_the_ledger_remembers(server: OpenAITestServer, tmp_path: Path) -> None:
+    prices = PRICES | {"chat": Price(input=1000)}
+    async with retriever(server, tmp_path, prices=prices) as rag:
+        await rag.ainsert(TEXT, ids="places", file_paths="places.md")
+        ingested = cost_of(server)
+        asked = await rag.aquery(QUESTION, QueryParam(mode="mix"))
+        assert asked.usage.llm_calls == 2
+        assert (asked.usage.embedding_calls, asked.usage.rerank_calls, asked.usage.cached_calls) == (1, 1, 0)
+        assert asked.cost == pytest.approx(cost_of(server) - ingested)
+        again = await rag.aquery(QUESTION, QueryParam(mode="mix"))
+        assert (again.usage.llm_calls, again.usage.cached_calls) == (0, 2)
+        await rag.retrieve(QUESTION)
+    async with retriever(server, tmp_path) as rag:
+        report = await rag.usage()
+        assert report.total.known_cost == pytest.approx(cost_of(server))
+        assert report.questions == 3
+        assert set(report.activities) == {"ingest", "mix"}
+        assert set(report.purposes) == {"extract", "embed", "keywords", "answer", "rerank"}
+        assert set(report.models) == {"chat", "embed", "rerank"}
+        [document] = report.documents
+        assert (document.document_id, document.name) == ("places", "places.md")
+        assert document.total.known_cost == document.live.known_cost == pytest.approx(ingested)
+        await rag.adelete_by_doc_id("places")
+        after = await rag.usage()
+        assert (after.documents, after.total.usage.llm_calls) == ((), report.total.usage.llm_calls)
+
+
+async def test_a_streamed_answer_costs_the_same(server: OpenAITestServer, tmp_path: Path) -> None:
+    async with retriever(server, tmp_path, prices=PRICES, enable_llm_cache=False) as rag:
+        await rag.ainsert(TEXT)
+        whole = await rag.aquery(QUESTION, QueryParam(mode="naive"))
+        streamed = await rag.aquery(QUESTION, QueryParam(mode="naive", stream=True))
+        pieces = streamed.response_iterator
+        assert isinstance(pieces, AnswerPieces)
+        assert (await pieces.final()).usage == whole.usage
+        async with rag.stream(QUESTION, QueryParam(mode="naive")) as events:
+            [last] = [event async for event in events if isinstance(event, Done)]
+        assert (last.result.usage, last.result.cost) == (whole.usage, whole.cost)
+        async with rag.stream(QUESTION, QueryParam(mode="naive")) as events:
+            async for event in events:
+                if isinstance(event, Token):
+                    break
+        report = await rag.usage()
+        assert report.questions == 4
+        assert report.purposes["answer"].usage.llm_calls == 4
+        assert report.purposes["answer"].usage.estimated_calls == 1
+
+
+async def test_a_failed_question_is_paid_too(server: OpenAITestServer, tmp_path: Path) -> None:
+    async with retriever(server, tmp_path) as rag:
+        await rag.ainsert(TEXT)
+        server.chat = lambda chat: ChatReply("")
+        failed = await rag.aquery(QUESTION, QueryParam(mode="naive", raise_on_error=False))
+        assert failed.status == "failure"
+        assert failed.usage.llm_calls == 3
+        assert (await rag.usage()).purposes["answer"].usage.llm_calls == 3
+
+
+async def test_another_model_for_one_question_is_paid_and_bound_too(server: OpenAITestServer, tmp_path: Path) -> None:
+    other = OpenAILLMService("other", server.base_url, "key", timeout=10)
+    async with retriever(server, tmp_path, prices=PRICES, max_cost=100) as rag:
+        await rag.ainsert(TEXT)
+        with pytest.raises(ConfigError, match="'other' is not known"):
+            await rag.aquery(QUESTION, QueryParam(mode="naive", model_func=other))
+        strange = OpenAIRerankerService("strange", server.rerank_url, "key", timeout=10)
+        with pytest.raises(ConfigError, match="'strange' is not known"):
+            await rag.aquery(QUESTION, retrieval=NaiveRetrieval(reranker_service=strange))
+    async with retriever(server, tmp_path, prices=PRICES) as rag:
+        result = await rag.aquery(QUESTION, QueryParam(mode="naive", model_func=other))
+        assert (result.usage.llm_calls, result.cost) == (1, None)
+    await other.aclose()
+    await strange.aclose()
 
 
 async def test_a_ceiling_of_cost_wants_every_price(server: OpenAITestServer, tmp_path: Path) -> None:
