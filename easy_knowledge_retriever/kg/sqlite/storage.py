@@ -134,6 +134,14 @@ def encoded(value: JsonObject) -> str:
     return _ENCODER.encode(value)
 
 
+def _parsed(text: str) -> object:
+    # As json.loads without its two searches for white space, which we do not write.
+    value, end = _DECODE(text)
+    if end != len(text):
+        raise ValueError(f"something follows at {end}")
+    return value
+
+
 def decoded(session: SqliteSession, text: str, decode: Callable[[Any], T]) -> T:
     """What a text in the database stands for.
 
@@ -146,10 +154,7 @@ def decoded(session: SqliteSession, text: str, decode: Callable[[Any], T]) -> T:
         StoreCorruptError: It is not what was written.
     """
     try:
-        value, end = _DECODE(text)
-        if end != len(text):
-            raise ValueError(f"something follows at {end}")
-        return decode(value)
+        return decode(_parsed(text))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorruptError(
             f"a row of {str(session.store.path)!r} cannot be read: {error!r}", hint="restore a backup, or ingest anew"
