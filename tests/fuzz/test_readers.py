@@ -26,7 +26,7 @@ from easy_knowledge_retriever.llm.reasoning import ReasoningFilter, without_reas
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.llm.vectors import read_vectors
-from easy_knowledge_retriever.operations.citation_check import check_citations
+from easy_knowledge_retriever.operations.citation_check import check_words
 from easy_knowledge_retriever.operations.extraction_format import is_readable, parse_extraction
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService, _read_scores
 from easy_knowledge_retriever.reranker.stack import reranker_stack
@@ -162,7 +162,7 @@ def scores(value: object) -> None:
 
 def citations(text: str) -> None:
     """What is cited was given."""
-    checked = check_citations(text, _passages())
+    checked = check_words(text, _passages())
     assert {citation.passage for citation in checked.citations} <= {1, 2}
 
 
