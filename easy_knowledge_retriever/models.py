@@ -19,8 +19,9 @@ from easy_knowledge_retriever.operations.asking import Asking, asking_with
 from easy_knowledge_retriever.operations.base import PaidExtractor, PromptHook
 from easy_knowledge_retriever.operations.citation_check import Checking
 from easy_knowledge_retriever.operations.decomposition import LocalSplitter
-from easy_knowledge_retriever.operations.extraction_format import is_readable
+from easy_knowledge_retriever.operations.extraction_json import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
+from easy_knowledge_retriever.operations.extraction_task import ExtractionTask
 from easy_knowledge_retriever.operations.judging import CitationJudge, LLMJudge
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
 from easy_knowledge_retriever.operations.rewriting import LocalRewriter
@@ -124,11 +125,18 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
     service = as_llm_service(llm)
     kept = cache if settings.enable_llm_cache_for_entity_extract else None
     extracting = llm_stack(service, observer=observer, till=till, purpose="extract", cache=kept, accept=is_readable)
+    task = ExtractionTask(
+        entity_types=settings.entity_types,
+        relation_types=settings.relation_types,
+        language=settings.language,
+        form=settings.extraction_format,
+        examples=settings.extraction_examples,
+    )
     extractor = LLMExtractor(
         extracting,
-        entity_types=settings.entity_types,
-        language=settings.language,
+        task,
         max_gleaning=settings.entity_extract_max_gleaning,
+        gleaning=settings.entity_extract_gleaning,
         prompts=prompts,
     )
     return Models(vectors, service, ranks, with_model(llm), with_model, with_reranker, extractor, judge)

@@ -36,7 +36,7 @@ from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
-from easy_knowledge_retriever.settings import Settings, check_slug
+from easy_knowledge_retriever.settings import ExtractionFormat, Gleaning, Settings, check_slug
 from easy_knowledge_retriever.spending.budget import Budget
 from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.spending.prices import PriceChoice, price_table
@@ -51,6 +51,7 @@ from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
     Document,
+    ExtractionExample,
     IngestReport,
     Metadata,
     RelationKey,
@@ -97,7 +98,11 @@ class EasyKnowledgeRetriever:
         cosine_better_than_threshold: Floor of vector search.
         related_chunk_number: Chunks pulled per entity or relation.
         kg_chunk_pick_method: ``VECTOR`` or ``WEIGHT``: how these are chosen.
-        entity_extract_max_gleaning: Extra extraction rounds a chunk.
+        entity_extract_max_gleaning: Extra extraction rounds a chunk; they end early when one adds nothing.
+        entity_extract_gleaning: ``always``, or ``where_missing``: only where a reply was cut, lacks its end, or lacks names
+            that stand in the chunk.
+        extraction_format: ``lines`` or ``json``: how a model is asked to write what it finds; either is read.
+        extraction_examples: Passages with what is wanted of them, in place of the one that comes with the prompt.
         force_llm_summary_on_merge: No effect yet: descriptions are joined, no model summarises them.
         chunk_token_size: Tokens of a chunk.
         chunk_overlap_token_size: Tokens two chunks share.
@@ -119,7 +124,8 @@ class EasyKnowledgeRetriever:
         max_file_paths: Document names shown per entity or relation.
         file_path_more_placeholder: Stands for those left out.
         language: Language of descriptions a model writes; ``auto`` is that of the document.
-        entity_types: What a model is asked to look for.
+        entity_types: What a model is asked to look for; others are kept and counted in a warning.
+        relation_types: Keywords a model may give to relations; any if empty. Others are kept and counted in a warning.
         prompts: What a language model is told, see :class:`~easy_knowledge_retriever.prompts.prompt_set.PromptSet`.
         on_prompt: Is called with each prompt for an answer and the passages in it before it is sent; an exception stops the
             call.
@@ -160,6 +166,9 @@ class EasyKnowledgeRetriever:
         related_chunk_number: int = _DEFAULT.related_chunk_number,
         kg_chunk_pick_method: Literal["VECTOR", "WEIGHT"] = _DEFAULT.kg_chunk_pick_method,
         entity_extract_max_gleaning: int = _DEFAULT.entity_extract_max_gleaning,
+        entity_extract_gleaning: Gleaning = _DEFAULT.entity_extract_gleaning,
+        extraction_format: ExtractionFormat = _DEFAULT.extraction_format,
+        extraction_examples: Sequence[ExtractionExample] = _DEFAULT.extraction_examples,
         force_llm_summary_on_merge: int = _DEFAULT.force_llm_summary_on_merge,
         chunk_token_size: int = _DEFAULT.chunk_token_size,
         chunk_overlap_token_size: int = _DEFAULT.chunk_overlap_token_size,
@@ -181,6 +190,7 @@ class EasyKnowledgeRetriever:
         file_path_more_placeholder: str = _DEFAULT.file_path_more_placeholder,
         language: str = _DEFAULT.language,
         entity_types: Sequence[str] = _DEFAULT.entity_types,
+        relation_types: Sequence[str] = _DEFAULT.relation_types,
         prompts: PromptSet = _PROMPTS,
         on_prompt: PromptHook | None = None,
         observer: Observer = ignore,
@@ -201,7 +211,7 @@ class EasyKnowledgeRetriever:
         if log_level is not None or log_file_path is not None:
             logger.warning("log_level and log_file_path have no effect: configure the logger %r", logger.name)
         given["working_dir"] = str(working_dir)
-        given["entity_types"] = tuple(entity_types)
+        given |= {name: tuple(given[name]) for name in ("entity_types", "relation_types", "extraction_examples")}
         self.settings = Settings(**{spec.name: given[spec.name] for spec in fields(Settings)})
         self.observer = observer
         self.sync = SyncRetriever(self)

@@ -8,14 +8,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from easy_knowledge_retriever.errors import ConfigError
+
+if TYPE_CHECKING:
+    from easy_knowledge_retriever.types import ExtractionExample
 
 __all__ = [
     "DEFAULT_ENTITY_TYPES",
     "CommandEnvironment",
     "Environment",
+    "ExtractionFormat",
+    "Gleaning",
     "Settings",
     "check_slug",
     "command_environment",
@@ -40,6 +45,12 @@ DEFAULT_ENTITY_TYPES = (
 )
 
 
+ExtractionFormat = Literal["lines", "json"]
+"""How a language model writes entities and relations."""
+Gleaning = Literal["always", "where_missing"]
+"""When a chunk is read another time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a retriever was told once. The fields are those of ``EasyKnowledgeRetriever``."""
@@ -55,6 +66,9 @@ class Settings:
     related_chunk_number: int = 5
     kg_chunk_pick_method: Literal["VECTOR", "WEIGHT"] = "VECTOR"
     entity_extract_max_gleaning: int = 1
+    entity_extract_gleaning: Gleaning = "always"
+    extraction_format: ExtractionFormat = "lines"
+    extraction_examples: tuple[ExtractionExample, ...] = ()
     force_llm_summary_on_merge: int = 8
     chunk_token_size: int = 1200
     chunk_overlap_token_size: int = 100
@@ -70,6 +84,7 @@ class Settings:
     file_path_more_placeholder: str = "truncated"
     language: str = "English"
     entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
+    relation_types: tuple[str, ...] = ()
     durability: Literal["full", "relaxed"] = "full"
     lock_timeout: float = 10.0
     embedding_check: Literal["error", "warn"] = "error"
@@ -113,6 +128,8 @@ _POSITIVE = (
 )
 _CEILINGS = ("max_cost", "max_llm_calls", "max_minutes")
 _CHOICES = {
+    "entity_extract_gleaning": get_args(Gleaning),
+    "extraction_format": get_args(ExtractionFormat),
     "kg_chunk_pick_method": ("VECTOR", "WEIGHT"),
     "source_ids_limit_method": ("FIFO", "KEEP"),
     "durability": ("full", "relaxed"),

@@ -27,6 +27,7 @@ __all__ = [
     "Entity",
     "EntityMention",
     "Extraction",
+    "ExtractionExample",
     "ExtractionSource",
     "FloatVector",
     "FloatVectors",
@@ -219,6 +220,18 @@ class Extraction:
     source: ExtractionSource
     entities: tuple[EntityMention, ...] = ()
     relations: tuple[RelationMention, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionExample:
+    """A passage with what a language model should find in it: it shows by it what is wanted."""
+
+    text: str
+    """The passage."""
+    entities: tuple[EntityMention, ...] = ()
+    relations: tuple[RelationMention, ...] = ()
+    written: str = ""
+    """The list as the model should write it, where that is not to be made of the entities and relations."""
 
 
 class Reply(NamedTuple):

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 from easy_knowledge_retriever.types import EntityMention, RelationMention
 
-__all__ = ["ParsedExtraction", "is_readable", "parse_extraction"]
+__all__ = ["ParsedExtraction", "Records", "as_weight", "parse_extraction"]
 
 LONGEST_TEXT = 2 * 1024 * 1024
 LONGEST_NAME = 256
 LONGEST_DESCRIPTION = 4000
 MOST_RECORDS = 100
+MOST_KEYWORDS = 8
 LEAST_WEIGHT, MOST_WEIGHT = 0.1, 10.0
 
 _SEPARATOR = re.compile(r"\s*(?:<\|>|\||｜|\t)\s*")
@@ -42,7 +43,9 @@ class ParsedExtraction:
     rejected: int = 0
     """Lines that look like records and are none, and records beyond the limits."""
     ended: bool = False
-    """Whether the end mark was there."""
+    """Whether the answer came to its end: the end mark was there, or the JSON was whole."""
+    mended: tuple[str, ...] = ()
+    """What had to be mended to read it."""
 
     @property
     def is_empty(self) -> bool:
@@ -64,71 +67,81 @@ def parse_extraction(text: str, *, cut: bool = False) -> ParsedExtraction:
     lines = text.splitlines()
     if cut and lines and not text.endswith("\n"):
         lines.pop()
-    reader = _Reader()
+    records, ended = Records(), False
     for line in lines:
         if _END.fullmatch(line):
-            reader.ended = True
+            ended = True
         else:
-            reader.read(line)
-    return reader.result()
+            _read_line(line, records)
+    return records.parsed(ended=ended)
 
 
-def is_readable(text: str) -> bool:
-    """Whether an answer is worth keeping: it has records, or says itself that there are none."""
-    parsed = parse_extraction(text)
-    return not parsed.is_empty or parsed.ended
+def _read_line(line: str, records: Records) -> None:
+    kind, fields = _fields(line)
+    if kind == "entity":
+        if len(fields) < 2:
+            records.reject()
+        else:
+            records.entity(fields[0], fields[1], " | ".join(fields[2:]))
+    elif kind:
+        if len(fields) < 3:
+            records.reject()
+        else:
+            keywords, weight, rest = _relation_fields(fields[2:])
+            records.relation(fields[0], fields[1], keywords, weight, " | ".join(rest))
 
 
-class _Reader:
-    """Collects records line by line."""
+class Records:
+    """Takes the records of one answer, whatever form they were written in, and makes them fit to be kept."""
 
     def __init__(self) -> None:
-        self.entities: dict[str, EntityMention] = {}
-        self.relations: list[RelationMention] = []
-        self.rejected = 0
-        self.ended = False
+        self._entities: dict[str, EntityMention] = {}
+        self._relations: list[RelationMention] = []
+        self._rejected = 0
 
-    def read(self, line: str) -> None:
-        kind, fields = _fields(line)
-        if not kind:
+    def reject(self) -> None:
+        """Counts something that should be a record and is none."""
+        self._rejected += 1
+
+    def entity(self, name: str, kind: str, description: str) -> None:
+        """Takes an entity; of two of one name the longer description stays."""
+        name = _name(name)
+        if not name or self._is_full:
+            self.reject()
             return
-        full = len(self.entities) + len(self.relations) >= MOST_RECORDS
-        if full or not (self._entity(fields) if kind == "entity" else self._relation(fields)):
-            self.rejected += 1
-
-    def _entity(self, fields: Sequence[str]) -> bool:
-        name = _name(fields[0]) if fields else ""
-        if not name or len(fields) < 2:
-            return False
-        mention = EntityMention(name, _type(fields[1]), _description(fields[2:]))
-        known = self.entities.get(name.casefold())
+        mention = EntityMention(name, _type(kind), _description(description))
+        known = self._entities.get(name.casefold())
         if known is None or len(known.description) < len(mention.description):
-            self.entities[name.casefold()] = mention
-        return True
+            self._entities[name.casefold()] = mention
 
-    def _relation(self, fields: Sequence[str]) -> bool:
-        if len(fields) < 3:
-            return False
-        source, target = _name(fields[0]), _name(fields[1])
-        if not source or not target or source.casefold() == target.casefold():
-            return False
-        keywords, weight, rest = _relation_fields(fields[2:])
-        self.relations.append(RelationMention(source, target, _description(rest), keywords, weight))
-        return True
+    def relation(self, source: str, target: str, keywords: Iterable[str], weight: float, description: str) -> None:
+        """Takes a relation between two names that differ."""
+        source, target = _name(source), _name(target)
+        if not source or not target or source.casefold() == target.casefold() or self._is_full:
+            self.reject()
+            return
+        words = tuple(dict.fromkeys(word for part in keywords for word in _KEYWORD.split(_clean(part)) if word))[:MOST_KEYWORDS]
+        bounded = 1.0 if math.isnan(weight) else min(MOST_WEIGHT, max(LEAST_WEIGHT, weight))
+        self._relations.append(RelationMention(source, target, _description(description), words, bounded))
 
-    def result(self) -> ParsedExtraction:
-        spellings = {name: mention.name for name, mention in self.entities.items()}
-        entities = list(self.entities.values())
-        for relation in self.relations:
+    @property
+    def _is_full(self) -> bool:
+        return len(self._entities) + len(self._relations) >= MOST_RECORDS
+
+    def parsed(self, *, ended: bool, mended: Iterable[str] = ()) -> ParsedExtraction:
+        """All of them, with an entity for each end of a relation."""
+        spellings = {name: mention.name for name, mention in self._entities.items()}
+        entities = list(self._entities.values())
+        for relation in self._relations:
             for end in (relation.source, relation.target):
                 if end.casefold() not in spellings:
                     spellings[end.casefold()] = end
                     entities.append(EntityMention(end))
         relations = tuple(
             RelationMention(spellings[r.source.casefold()], spellings[r.target.casefold()], r.description, r.keywords, r.weight)
-            for r in self.relations
+            for r in self._relations
         )
-        return ParsedExtraction(tuple(entities), relations, self.rejected, self.ended)
+        return ParsedExtraction(tuple(entities), relations, self._rejected, ended, tuple(mended))
 
 
 def _fields(line: str) -> tuple[str, list[str]]:
@@ -145,7 +158,9 @@ def _fields(line: str) -> tuple[str, list[str]]:
 def _clean(text: str) -> str:
     """The text on one line, without control and direction characters and tags."""
     if not text.isascii() or not text.isprintable():
-        text = "".join(" " if c in "\t\u2028\u2029" else c for c in text if unicodedata.category(c) not in {"Cc", "Cf", "Cs"})
+        text = "".join(
+            " " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c) not in {"Cc", "Cf", "Cs"}
+        )
     if "<" in text:
         text = _TAGS.sub(" ", text)
     return " ".join(text.split())
@@ -161,26 +176,24 @@ def _type(field: str) -> str:
     return kind if any(c.isalnum() for c in kind) else "UNKNOWN"
 
 
-def _description(fields: Iterable[str]) -> str:
-    """The rest of the fields as one text: a separator inside a description splits it."""
-    return _clean(" | ".join(fields))[:LONGEST_DESCRIPTION]
+def _description(text: str) -> str:
+    return _clean(text)[:LONGEST_DESCRIPTION]
 
 
-def _relation_fields(fields: Sequence[str]) -> tuple[tuple[str, ...], float, Sequence[str]]:
-    """Keywords, weight and description of a relation, whichever of them are there."""
+def _relation_fields(fields: Sequence[str]) -> tuple[Sequence[str], float, Sequence[str]]:
+    """Keywords, weight and description of a relation, whichever of them are there: a separator in a description splits it."""
     if len(fields) == 1:
         return (), 1.0, fields
-    keywords = tuple(dict.fromkeys(word for word in _KEYWORD.split(_clean(fields[0])) if word))[:8]
     for position in (1, len(fields) - 1):
-        weight = _weight(fields[position])
+        weight = as_weight(fields[position])
         if weight is not None:
-            return keywords, weight, [field for place, field in enumerate(fields) if place not in {0, position}]
-    return keywords, 1.0, fields[1:]
+            return fields[:1], weight, [field for place, field in enumerate(fields) if place not in {0, position}]
+    return fields[:1], 1.0, fields[1:]
 
 
-def _weight(field: str) -> float | None:
+def as_weight(text: str) -> float | None:
+    """The number in a text; None if it holds none."""
     try:
-        value = float(field.strip(_QUOTES))
+        return float(text.strip(_QUOTES))
     except ValueError:
         return None
-    return 1.0 if math.isnan(value) else min(MOST_WEIGHT, max(LEAST_WEIGHT, value))

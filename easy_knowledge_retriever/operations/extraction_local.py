@@ -6,7 +6,7 @@ What a chunk yields depends on the chunk and its own document only, so that the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,7 +20,10 @@ from easy_knowledge_retriever.text.folding import entity_key, fold
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention
 
-__all__ = ["MAX_RELATIONS", "MAX_WORDED", "LocalNames"]
+__all__ = ["MAX_RELATIONS", "MAX_WORDED", "LocalNames", "NamesOf", "names_of"]
+
+NamesOf = Callable[[Chunk], Sequence[str]]
+"""The names in a chunk."""
 
 MAX_RELATIONS: Final = 12
 """Relations a chunk gives at most."""
@@ -41,6 +44,12 @@ class LocalNames(Extractor):
 
     async def extract(self, document: Document, chunks: Sequence[Chunk], progress: Progress) -> ExtractionOutcome:
         return await read_chunks(_Reader.of, document, chunks, progress)
+
+
+def names_of(document: Document) -> NamesOf:
+    """What finds the names in the chunks of a document."""
+    reader = _Reader.of(document)
+    return lambda chunk: [mention.name for mention in reader.read(chunk).entities]
 
 
 @dataclass(frozen=True, slots=True)

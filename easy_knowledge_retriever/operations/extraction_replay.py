@@ -41,6 +41,11 @@ class Heard:
     """How often it declined to answer the first question."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether every round came to its end."""
+        return self.parsed.ended and not self.cut
+
+    @property
     def refused(self) -> bool:
         """Whether it declined as often as it is asked."""
         return self.declined > _ASKED_AGAIN
@@ -101,6 +106,7 @@ def joined(first: ParsedExtraction, more: ParsedExtraction) -> ParsedExtraction:
         (*first.relations, *relations),
         first.rejected + more.rejected,
         first.ended and more.ended,
+        tuple(dict.fromkeys((*first.mended, *more.mended))),
     )
 
 

@@ -39,7 +39,7 @@ from easy_knowledge_retriever.errors import (
 from easy_knowledge_retriever.llm.base import LLMService, Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
 from easy_knowledge_retriever.llm.stack import llm_stack
-from easy_knowledge_retriever.operations.extraction_format import is_readable
+from easy_knowledge_retriever.operations.extraction_json import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
 from easy_knowledge_retriever.testing import faults

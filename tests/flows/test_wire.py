@@ -14,7 +14,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
-from easy_knowledge_retriever.operations.extraction_format import is_readable
+from easy_knowledge_retriever.operations.extraction_json import is_readable
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.keywords_llm import LLMKeywords
 from easy_knowledge_retriever.query import QueryParam

@@ -6,6 +6,7 @@ each reader to a second for 100 kB.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -27,7 +28,8 @@ from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAIL
 from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
 from easy_knowledge_retriever.llm.vectors import read_vectors
 from easy_knowledge_retriever.operations.citation_check import check_words
-from easy_knowledge_retriever.operations.extraction_format import is_readable, parse_extraction
+from easy_knowledge_retriever.operations.extraction_format import parse_extraction
+from easy_knowledge_retriever.operations.extraction_json import is_readable, parse_json_extraction, parse_reply
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService, _read_scores
 from easy_knowledge_retriever.reranker.stack import reranker_stack
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, RERANK, Fault, OpenAITestServer
@@ -105,8 +107,8 @@ def _passages() -> list[Passage]:
 
 def extraction(text: str) -> None:
     """Total: records and diagnostics, never an exception, and every limit kept."""
-    for cut in (False, True):
-        parsed = parse_extraction(text, cut=cut)
+    for read, cut in itertools.product((parse_extraction, parse_json_extraction, parse_reply), (False, True)):
+        parsed = read(text, cut=cut)
         names = [mention.name for mention in parsed.entities]
         assert all(name and len(name) <= 256 and "\x00" not in name for name in names)
         assert all(relation.source in names and relation.target in names for relation in parsed.relations)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from easy_knowledge_retriever.operations.extraction_format import MOST_RECORDS, is_readable, parse_extraction
+from easy_knowledge_retriever.operations.extraction_format import MOST_RECORDS, parse_extraction
+from easy_knowledge_retriever.operations.extraction_json import is_readable
 from easy_knowledge_retriever.types import EntityMention, RelationMention
 
 VALID = """\

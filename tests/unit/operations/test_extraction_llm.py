@@ -10,6 +10,7 @@ from easy_knowledge_retriever.errors import BadResponse, BudgetExceeded, Context
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.stack import llm_stack
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
+from easy_knowledge_retriever.operations.extraction_task import ExtractionTask
 from easy_knowledge_retriever.spending.budget import Budget
 from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
@@ -59,7 +60,7 @@ async def test_a_chunk_is_read_in_two_rounds() -> None:
 async def test_the_constant_part_comes_first() -> None:
     model = FakeLLMService(lambda messages: "END")
     document, chunks = document_of(TEXT, "Another text.")
-    await LLMExtractor(model, entity_types=("Star", "Planet"), language="auto").extract(document, chunks, silent)
+    await LLMExtractor(model, ExtractionTask(("Star", "Planet"), language="auto")).extract(document, chunks, silent)
     systems = {request[0] for request in model.requests}
     assert len(systems) == 1
     (system,) = systems
