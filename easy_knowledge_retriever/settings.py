@@ -252,6 +252,7 @@ class CommandEnvironment:
     embedding_dim: int
     rerank_model: str
     rerank_url: str
+    prices: str
 
 
 def command_environment() -> CommandEnvironment:
@@ -263,4 +264,5 @@ def command_environment() -> CommandEnvironment:
         embedding_dim=_integer("EKR_EMBEDDING_DIM") or 0,
         rerank_model=os.environ.get("EKR_RERANK_MODEL", ""),
         rerank_url=os.environ.get("EKR_RERANK_URL", ""),
+        prices=os.environ.get("EKR_PRICES", ""),
     )

@@ -15,6 +15,7 @@ from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from easy_knowledge_retriever.kg.usage_report import UsageReport
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 
@@ -96,6 +97,10 @@ class SyncRetriever:
     def clear_cache(self) -> None:
         """See :meth:`EasyKnowledgeRetriever.aclear_cache`."""
         self._run(self._retriever.aclear_cache)
+
+    def usage(self) -> UsageReport:
+        """See :meth:`EasyKnowledgeRetriever.usage`."""
+        return self._run(self._retriever.usage)
 
     def close(self) -> None:
         """Closes the retriever and ends the thread. A second call does nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from easy_knowledge_retriever.cli import asking, demo, documents, graph, maintenance
+from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, maintenance
 
 __all__ = ["app", "run"]
 
@@ -20,6 +20,7 @@ demo.register(app)
 documents.register(app)
 asking.register(app)
 graph.register(app)
+cost.register(app)
 maintenance.register(app)
 
 

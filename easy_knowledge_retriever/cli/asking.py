@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from easy_knowledge_retriever.cli.cost import spent
 from easy_knowledge_retriever.cli.documents import choose
 from easy_knowledge_retriever.cli.metadata import parsed
 from easy_knowledge_retriever.cli.output import Screen
@@ -23,7 +24,7 @@ _DEFAULT_MODE = QueryParam().mode
 
 def register(app: typer.Typer) -> None:
     """Adds the verb."""
-    verb(app, "query")(query)
+    verb(app, "query", spends=True)(query)
 
 
 async def query(
@@ -101,6 +102,7 @@ def _as_data(result: QueryResult) -> dict[str, object]:
         "metadata": result.metadata,
         "timings": result.timings,
         "usage": result.usage,
+        "cost": result.cost,
         "degraded": result.degraded,
     }
 
@@ -124,6 +126,8 @@ def show_answer(screen: Screen, result: QueryResult, *, shown: bool = False) -> 
             screen.say(f"    “{' '.join(reference.quote.split())}”", style="dim")
     for degraded in result.degraded:
         screen.note(f"degraded: {degraded}")
+    if said := spent(result.usage, result.cost):
+        screen.note(said)
 
 
 def _pages(reference: Reference) -> str:

@@ -12,23 +12,24 @@ from typing import Annotated
 import typer
 
 from easy_knowledge_retriever import aio
+from easy_knowledge_retriever.cli.cost import spent, total_cost
 from easy_knowledge_retriever.cli.files import Found, find_files
 from easy_knowledge_retriever.cli.graph import graph_size
 from easy_knowledge_retriever.cli.metadata import parsed
 from easy_knowledge_retriever.cli.output import Screen, counted
 from easy_knowledge_retriever.cli.progress import progress
 from easy_knowledge_retriever.cli.verbs import FAILED_DOCUMENTS, USAGE, Run, verb
-from easy_knowledge_retriever.errors import ConfigError, NotFound
+from easy_knowledge_retriever.errors import BudgetExceeded, ConfigError, NotFound
 from easy_knowledge_retriever.parsing import can_parse
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
-from easy_knowledge_retriever.types import DocRecord, DocStatus, IngestReport, Metadata
+from easy_knowledge_retriever.types import DocRecord, DocStatus, IngestReport, Metadata, Usage
 
 __all__ = ["choose", "ingest_files", "register", "show_ingest"]
 
 
 def register(app: typer.Typer) -> None:
     """Adds these verbs."""
-    verb(app, "ingest")(ingest)
+    verb(app, "ingest", spends=True)(ingest)
     verb(app, "list")(list_documents)
     verb(app, "rm")(remove)
     verb(app, "status")(status)
@@ -49,7 +50,8 @@ async def ingest(
     Example: ekr ingest handbook.pdf notes/ --exclude 'draft*'
 
     A document that is there already and has not changed costs nothing; one that has changed replaces its old version.
-    Exit code 3: some failed, the others are in.
+    Exit code 3: some failed, the others are in. Exit code 10: a ceiling was reached; the same command with a higher one
+    goes on where it stopped.
     """
     stdin = "-" in paths
     if stdin and not name:
@@ -67,6 +69,8 @@ async def ingest(
                 reports.append(await _ingest_text(rag, sys.stdin.read(), name, about))
             reports += await ingest_files(rag, found.files, about, parallel)
     run.screen.result(_as_data(reports, found), lambda: show_ingest(run.screen, reports))
+    if any(report.status is DocStatus.INTERRUPTED for report in reports):
+        return BudgetExceeded.exit_code
     failed = any(report.status is not DocStatus.PROCESSED for report in reports) or any(s.named for s in found.skipped)
     return FAILED_DOCUMENTS if failed else 0
 
@@ -90,14 +94,20 @@ class About:
 async def ingest_files(
     rag: EasyKnowledgeRetriever, files: Sequence[tuple[Path, str]], about: About | None = None, parallel: int = 1
 ) -> list[IngestReport]:
-    """A report a file; a failure is reported, not raised."""
+    """A report a file; a failure is reported, not raised. When a ceiling is reached, no further file is begun."""
     said = about or About()
+    reports: list[IngestReport] = []
 
-    async def one(file: tuple[Path, str]) -> IngestReport:
+    async def one(file: tuple[Path, str]) -> None:
         path, name = file
-        return await rag.ingest(path, name=name, collection=said.collection, metadata=said.metadata, raise_on_error=False)
+        if not any(report.status is DocStatus.INTERRUPTED for report in reports):
+            reports.append(
+                await rag.ingest(path, name=name, collection=said.collection, metadata=said.metadata, raise_on_error=False)
+            )
 
-    return await aio.map_bounded(one, files, parallel)
+    await aio.map_bounded(one, files, parallel)
+    order = {name: place for place, (_, name) in enumerate(files)}
+    return sorted(reports, key=lambda report: order.get(report.name, 0))
 
 
 async def _ingest_text(rag: EasyKnowledgeRetriever, text: str, name: str, about: About) -> IngestReport:
@@ -119,11 +129,19 @@ def _as_data(reports: Sequence[IngestReport], found: Found) -> dict[str, object]
         "unchanged",
         "warnings",
         "error",
+        "usage",
+        "cost",
     )
     return {
         "documents": [{field: getattr(report, field) for field in kept} for report in reports],
+        "usage": _usage(reports),
+        "cost": total_cost(report.cost for report in reports),
         "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in found.skipped],
     }
+
+
+def _usage(reports: Sequence[IngestReport]) -> Usage:
+    return sum((report.usage for report in reports), Usage())
 
 
 def show_ingest(screen: Screen, reports: Sequence[IngestReport]) -> None:
@@ -141,6 +159,8 @@ def show_ingest(screen: Screen, reports: Sequence[IngestReport]) -> None:
         f"{counted(chunks, 'chunk')}",
         style="bold",
     )
+    if said := spent(_usage(reports), total_cost(report.cost for report in reports)):
+        screen.say(said)
 
 
 async def list_documents(
@@ -161,7 +181,7 @@ async def list_documents(
         )
         for record in records:
             if record.error:
-                run.screen.say(f"{record.name} failed at {record.stage}: {record.error}", style="red")
+                run.screen.say(f"{record.name} {record.status.value} at {record.stage}: {record.error}", style="red")
 
     run.screen.result({"documents": records}, show)
 

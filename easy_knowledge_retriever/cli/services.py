@@ -15,7 +15,10 @@ __all__ = ["ModelOptions", "embedding_model", "language_model", "reranker", "ret
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Models of endpoints. An empty name leaves the local grade in place: no model is chosen behind the user's back."""
+    """Models of endpoints, and what they may cost.
+
+    An empty name leaves the local grade in place: no model is chosen behind the user's back.
+    """
 
     llm_model: str = ""
     llm_url: str = ""
@@ -24,6 +27,11 @@ class ModelOptions:
     embedding_dim: int = 0
     rerank_model: str = ""
     rerank_url: str = ""
+    prices: str = ""
+    """A file of what they cost."""
+    max_cost: float | None = None
+    max_llm_calls: int | None = None
+    max_minutes: float | None = None
 
 
 def language_model(models: ModelOptions) -> OpenAILLMService | None:
@@ -71,4 +79,8 @@ def retriever(working_dir: str, models: ModelOptions, observer: Observer) -> Eas
         embedding_service=embedding_model(models),
         reranker_service=reranker(models),
         observer=observer,
+        prices=models.prices or None,
+        max_cost=models.max_cost,
+        max_llm_calls=models.max_llm_calls,
+        max_minutes=models.max_minutes,
     )

@@ -80,8 +80,11 @@ _EmbeddingUrl = Annotated[str, typer.Option("--embedding-url", help="Its base UR
 _EmbeddingDim = Annotated[int, typer.Option("--embedding-dim", help="Length of its vectors. [EKR_EMBEDDING_DIM]", min=0)]
 _RerankModel = Annotated[str, typer.Option("--rerank-model", help="Reranking model of an endpoint. [EKR_RERANK_MODEL]")]
 _RerankUrl = Annotated[str, typer.Option("--rerank-url", help="Its full /rerank URL. [EKR_RERANK_URL]")]
+_Prices = Annotated[str, typer.Option("--prices", help="TOML or JSON file of what models cost. [EKR_PRICES]")]
+_MaxCost = Annotated[float | None, typer.Option("--max-cost", min=0, help="Send no call that would cost more in all.")]
+_MaxLlmCalls = Annotated[int | None, typer.Option("--max-llm-calls", min=0, help="Ask language models no more often than that.")]
+_MaxMinutes = Annotated[float | None, typer.Option("--max-minutes", min=0, help="Send no call after that time.")]
 
-_MODELS = "Models over the wire (default: the local ones)"
 _OUTPUT_FLAGS: dict[str, tuple[object, object]] = {
     "json": (_Json, False),
     "quiet": (_Quiet, False),
@@ -99,20 +102,27 @@ _BASE_FLAGS: dict[str, tuple[object, object]] = {
     "rerank_model": (_RerankModel, ""),
     "rerank_url": (_RerankUrl, ""),
 }
+_SPENDING_FLAGS: dict[str, tuple[object, object]] = {
+    "prices": (_Prices, ""),
+    "max_cost": (_MaxCost, None),
+    "max_llm_calls": (_MaxLlmCalls, None),
+    "max_minutes": (_MaxMinutes, None),
+}
 
 
-def verb(app: typer.Typer, name: str, *, base: bool = True, of: str = "") -> Callable[[V], V]:
+def verb(app: typer.Typer, name: str, *, base: bool = True, spends: bool = False, of: str = "") -> Callable[[V], V]:
     """Registers a coroutine function as a verb.
 
     Args:
         app: Where it is registered.
         name: Its name.
         base: Whether it is about a knowledge base, and so has the flags that describe one.
+        spends: Whether it asks models, and so has the flags of prices and ceilings.
         of: Group it belongs to.
     """
 
     def register(function: V) -> V:
-        flags = _OUTPUT_FLAGS | (_BASE_FLAGS if base else {})
+        flags = _OUTPUT_FLAGS | (_BASE_FLAGS if base else {}) | (_SPENDING_FLAGS if spends else {})
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         shared = [
             inspect.Parameter(flag, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -146,6 +156,10 @@ def _run(name: str, given: dict[str, Any]) -> Run:
         embedding_dim=given["embedding_dim"] or said.embedding_dim,
         rerank_model=given["rerank_model"] or said.rerank_model,
         rerank_url=given["rerank_url"] or said.rerank_url,
+        prices=given.get("prices") or said.prices,
+        max_cost=given.get("max_cost"),
+        max_llm_calls=given.get("max_llm_calls"),
+        max_minutes=given.get("max_minutes"),
     )
     return Run(screen, given["yes"], given["working_dir"] or said.working_dir or _DEFAULT_FOLDER, models)
 
