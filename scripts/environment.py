@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -42,10 +43,26 @@ def prepared(extras: tuple[str, ...] = ()) -> Path:
     print(f"Installing into {FOLDER} (once, a minute or two) …", flush=True)
     started = time.monotonic()
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    _install(installer, target)
+    _install(installer, "--editable", target)
     print(f"Installed in {time.monotonic() - started:.0f} s.", flush=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
+
+
+def beside(python: Path, requirement: str) -> Path:
+    """Folder that holds a requirement and what it needs, to stand before the packages of the environment.
+
+    Raises:
+        SetUpError: The packages cannot be had.
+    """
+    folder = FOLDER / "beside" / requirement.replace("==", "-")
+    stamp = folder / "installed.stamp"
+    wanted = f"{requirement} {sys.version_info[:3]}"
+    if not (stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted):
+        shutil.rmtree(folder, ignore_errors=True)
+        _install(_installer(python), "--target", str(folder), requirement)
+        stamp.write_text(wanted, encoding="utf-8")
+    return folder
 
 
 def _interpreter() -> Path:
@@ -102,8 +119,8 @@ def _make(*, with_pip: bool) -> None:
         raise SetUpError(f"No virtual environment can be made in {FOLDER}: {failure}") from failure
 
 
-def _install(installer: list[str], target: str) -> None:
-    command = [*installer, "install", "-q", "--disable-pip-version-check", "--no-input", "--retries", "2", "--editable", target]
+def _install(installer: list[str], *what: str) -> None:
+    command = [*installer, "install", "-q", "--disable-pip-version-check", "--no-input", "--retries", "2", *what]
     if subprocess.run(command, check=False, cwd=ROOT).returncode != 0:
         raise SetUpError(
             "pip could not install the project; its own words are above.\n"
@@ -112,9 +129,12 @@ def _install(installer: list[str], target: str) -> None:
         )
 
 
-def run(python: Path, *arguments: str) -> int:
-    """Exit code of the interpreter run with these arguments in the root of the checkout, where its output is UTF-8."""
-    environment = {**os.environ, "PYTHONUTF8": "1"}
+def run(python: Path, *arguments: str, before: Path | None = None) -> int:
+    """Exit code of the interpreter run with these arguments in the root of the checkout, where its output is UTF-8.
+
+    Packages in the folder ``before``, if there is one, are found before those of the interpreter.
+    """
+    environment = {**os.environ, "PYTHONUTF8": "1", **({"PYTHONPATH": str(before)} if before else {})}
     try:
         return subprocess.run([python, *arguments], check=False, cwd=ROOT, env=environment).returncode
     except KeyboardInterrupt:

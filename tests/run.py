@@ -11,12 +11,21 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.environment import SetUpError, prepared, run
+from scripts.environment import ROOT, SetUpError, beside, prepared, run
 
+OVER_THE_WIRE = (
+    "tests/unit/llm/test_service.py",
+    "tests/unit/llm/test_adapting.py",
+    "tests/unit/llm/test_azure.py",
+    "tests/flows/test_wire.py",
+    "tests/flows/test_sharing_an_endpoint.py",
+)
+"""What is run once more with the oldest openai package that is supported: it stands on another HTTP library."""
 COVERED = ("--cov", "--cov-report=term:skip-covered")
 
 
@@ -39,6 +48,23 @@ def checks(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
+def oldest_openai() -> str:
+    """The requirement that pins the oldest openai package that pyproject.toml allows."""
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    allowed = next(requirement for requirement in dependencies if requirement.startswith("openai>="))
+    return f"openai=={allowed.removeprefix('openai>=').partition(',')[0]}"
+
+
+def with_oldest_openai(python: Path) -> int:
+    """Exit code of the tests of the services with that package before the installed one."""
+    try:
+        before = beside(python, oldest_openai())
+    except SetUpError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return run(python, "-m", "pytest", "-q", *OVER_THE_WIRE, before=before)
+
+
 def main() -> int:
     """Runs the checks, all of them even if one fails, and says which did."""
     parser = argparse.ArgumentParser(description="Runs every check of this project.")
@@ -59,6 +85,11 @@ def main() -> int:
         outcomes.append((name, code, time.monotonic() - started))
         if code == 130:
             break
+    else:
+        if not (arguments.paths or arguments.fast or arguments.here):
+            print(f"\n── {oldest_openai()} ──", flush=True)
+            started = time.monotonic()
+            outcomes.append(("openai 2", with_oldest_openai(python), time.monotonic() - started))
     print()
     for name, code, seconds in outcomes:
         print(f"{'passed' if code == 0 else 'FAILED':8}{name:8}{seconds:6.1f} s")

@@ -106,15 +106,21 @@ async def test_a_query_waits_for_one_slot_at_most() -> None:
 
 
 async def test_without_a_ceiling_it_finds_one(server: OpenAITestServer) -> None:
-    """A server that takes three at once: after a while no more than that is sent, and everything is answered."""
+    """A server that takes three at once: it is sent fewer after each refusal, and everything is answered."""
     server.delay = 0.005
-    server.fail(CHAT, lambda number, body: faults.rate_limited(milliseconds=1) if server._running[CHAT] > 3 else None)
     service = OpenAILLMService("tiny", server.base_url, KEY, timeout=5)
-    stack = llm_stack(service)
+    ceilings: list[int] = []
+
+    def overloaded(number: int, body: object) -> faults.Fault | None:
+        ceilings.append(service.limiter.ceiling)
+        return faults.rate_limited(milliseconds=1) if server._running[CHAT] > 3 else None
+
+    server.fail(CHAT, overloaded)
     async with task_group() as group:
         for _ in range(30):
-            group.create_task(stack.complete(ASK, priority="ingest"))
-    assert service.limiter.ceiling < 8
+            group.create_task(llm_stack(service).complete(ASK, priority="ingest"))
+    assert ceilings[0] == 8
+    assert min(ceilings) <= 4
     await service.aclose()
 
 
@@ -125,7 +131,6 @@ async def test_a_service_has_one_pool(server: OpenAITestServer) -> None:
     reranker = OpenAIRerankerService("tiny", server.rerank_url, KEY, timeout=5)
     for _ in range(10):
         await llm_stack(llm).complete(ASK)
-        _ = [piece async for piece in llm_stack(llm).stream(ASK)]
         await embedding_stack(embedding).embed(["a"], "query")
         await reranker_stack(reranker).scores("a", ["a"])
     assert server.connections == 3

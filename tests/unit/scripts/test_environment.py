@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,29 @@ def test_a_half_made_environment_is_seen(folder: Path) -> None:
     folder.joinpath("bin").mkdir(parents=True)
     environment._interpreter().write_text("no interpreter")
     assert not environment._runs(environment._interpreter())
+
+
+def test_a_package_beside_the_others_is_installed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: list[list[str]] = []
+
+    def install(command: list[str], **options: object) -> SimpleNamespace:
+        installed.append(command)
+        (folder / "beside" / "openai-2.40").mkdir(parents=True)
+        return ANSWERS
+
+    monkeypatch.setattr(environment, "_runs", lambda python: True)
+    monkeypatch.setattr(environment, "_has_pip", lambda python: True)
+    monkeypatch.setattr(environment, "_install", lambda installer, *what: install([*installer, *what]))
+    for _ in range(2):
+        assert environment.beside(Path("python"), "openai==2.40") == folder / "beside" / "openai-2.40"
+    assert [command[-3:] for command in installed] == [["--target", str(folder / "beside" / "openai-2.40"), "openai==2.40"]]
+
+
+def test_the_oldest_client_that_is_allowed_is_the_one_that_is_tested() -> None:
+    specification = importlib.util.spec_from_file_location("run", environment.ROOT / "tests" / "run.py")
+    assert specification is not None
+    assert specification.loader is not None
+    command = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(command)
+    assert command.oldest_openai() == "openai==2.40"
+    assert all((environment.ROOT / path).exists() for path in command.OVER_THE_WIRE)
