@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -12,7 +10,10 @@ from easy_knowledge_retriever.llm.base import Ending, LLMService, Message
 from easy_knowledge_retriever.llm.wrappers import Request
 from easy_knowledge_retriever.operations.answering import REFUSALS, refusal
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest, PromptHook
-from easy_knowledge_retriever.operations.citation_check import WORDS_ONLY, Checking, check_citations
+from easy_knowledge_retriever.operations.citation_check import WORDS_ONLY, CheckedAnswer, Checking, check_citations
+from easy_knowledge_retriever.operations.citation_markers import markers_in
+from easy_knowledge_retriever.operations.refusals import refuses
+from easy_knowledge_retriever.operations.showing import ShownText, unescaped
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import DEFAULT_FORM
 from easy_knowledge_retriever.text.hashing import digest
@@ -68,7 +69,7 @@ class LLMAnswerer(Answerer):
             yield Answer(refusal(request.question), refused=True)
             return
         text: list[str] = []
-        ending, shown = Ending(Usage(llm_calls=1)), _Shown(escaped=request.grounded)
+        ending, shown = Ending(Usage(llm_calls=1)), ShownText(request.context.passages if request.grounded else None)
         async with aclosing(Request(self._seen(request)).stream(self._model)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Ending):
@@ -89,13 +90,15 @@ class LLMAnswerer(Answerer):
         if not request.grounded:
             return Answer(text)
         # The passages were escaped, so a sentence that was copied from them still is.
-        checked = await check_citations(_unescaped(text), request.context.passages, REFUSALS, self._checking)
-        refused = not checked.citations and not checked.claims and refusal(request.question) in checked.text
-        silent = ("the answer cites nothing",) if not checked.citations and not refused else ()
+        text = unescaped(text)
+        if refuses(text):
+            nothing = CheckedAnswer(_uncited(text))
+            return Answer(nothing.text, refused=True, counts=nothing.counts)
+        checked = await check_citations(text, request.context.passages, REFUSALS, self._checking)
+        silent = ("the answer cites nothing",) if not checked.citations else ()
         return Answer(
             checked.text,
             checked.citations,
-            refused=refused,
             usage=checked.usage,
             warnings=(*checked.warnings, *silent),
             claims=checked.claims,
@@ -128,44 +131,13 @@ class LLMAnswerer(Answerer):
         )
 
 
-class _Shown:
-    """A text that comes in pieces without its leading white space and the escapes that were copied from the passages.
-
-    Args:
-        escaped: Whether it may hold such escapes.
-    """
-
-    def __init__(self, *, escaped: bool) -> None:
-        self._escaped = escaped
-        self._held = ""
-        self._begun = False
-
-    def feed(self, piece: str) -> str:
-        """What may be shown now: all but an escape that is not complete."""
-        if self._escaped:
-            text = self._held + piece
-            start = text.rfind("&", -_LONGEST_ESCAPE)
-            cut = len(text) if start < 0 or ";" in text[start:] else start
-            shown, self._held = _unescaped(text[:cut]), text[cut:]
-        else:
-            shown = piece
-        if not self._begun:
-            shown = shown.lstrip()
-            self._begun = bool(shown)
-        return shown
-
-    def rest(self) -> str:
-        """What was held back."""
-        return _unescaped(self._held)
-
-
-def _unescaped(text: str) -> str:
-    """The text without the escapes of the context; nothing else that looks like one is touched."""
-    return _ESCAPE.sub(lambda match: html.unescape(match[0]), text)
-
-
-_ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|#x27);")
-_LONGEST_ESCAPE = 6
+def _uncited(text: str) -> str:
+    """A refusal without its citations: that something is missing stands in no passage."""
+    pieces, position = [], 0
+    for marker in markers_in(text):
+        pieces.append(text[position : marker.start].rstrip(" \t"))
+        position = marker.end
+    return "".join([*pieces, text[position:]]).strip()
 
 
 def _form(request: AnswerRequest) -> str:

@@ -284,7 +284,11 @@ class _Rewriting:
             return
         follows = self.text[marker.end : marker.end + 1]
         keeps_blanks = right or follows.isalnum() or follows in _OPENING
-        start = marker.start if keeps_blanks else len(self.text[: marker.start].rstrip(" \t"))
+        start = marker.start
+        if not keeps_blanks:
+            while self._edits and self._edits[-1][1:] == (start, ""):  # those taken out right before left it their blanks
+                start = self._edits.pop()[0]
+            start = len(self.text[:start].rstrip(" \t"))
         self._edits.append((start, marker.end, "".join(map(_written, right))))
 
     def _with_pages(self, cited: Cited, citations: Sequence[Citation]) -> Cited:

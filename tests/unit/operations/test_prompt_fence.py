@@ -94,8 +94,8 @@ def test_reading_the_prompt_back_gives_exactly_what_was_put_in(
     inner, rest = prompt.removeprefix(f"<context-{tag}>\n").split(f"\n</context-{tag}>\n", 1)
     assert f"context-{tag}" not in inner + rest
     assert rest.endswith(f"\nQuestion: {question}")
-    tree = ET.fromstring(f"<root>{inner}</root>")  # our own text
-    read = [(p.attrib, (p.text or "")[1:-1]) for p in tree.findall("./passages/passage")]
+    tree = ET.fromstring(f"<all>{inner}</all>")  # our own text
+    read = [({k: v for k, v in p.attrib.items() if v}, (p.text or "")[1:-1]) for p in tree.findall("./passages/passage")]
     wanted = [
         ({"id": str(n), "document": one_line(name), "page": str(n), "heading": one_line(heading)}, text)
         for n, (text, name, heading) in enumerate(texts, start=1)

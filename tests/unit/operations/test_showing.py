@@ -1,0 +1,94 @@
+"""What is shown of an answer while it is written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from easy_knowledge_retriever.operations.citation_check import check_words
+from easy_knowledge_retriever.operations.showing import ShownText, unescaped
+from easy_knowledge_retriever.types import Chunk, Passage
+
+TEXT = "The dome was built in 1974. Its walls are thick, as a footnote of the report says [7]. It has an array x[9]."
+PASSAGES = (
+    Passage(1, Chunk("c1", "d", "a.md", "v", 0, TEXT, 0, len(TEXT))),
+    Passage(2, Chunk("c2", "d", "a.md", "v", 1, "More.", 0, 5)),
+)
+
+
+def shown(text: str, size: int = 1, passages: tuple[Passage, ...] | None = PASSAGES) -> str:
+    reading = ShownText(passages)
+    pieces = [reading.feed(text[start : start + size]) for start in range(0, len(text), size)]
+    return "".join([*pieces, reading.rest()])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("Built in 1974 [1]. More [2][1].", "Built in 1974 [1]. More [2][1]."),
+        ("Built in 1974 [99].", "Built in 1974."),
+        ("Built [99] in 1974 [98, p. 4][97].", "Built in 1974."),
+        ("Built in 1974 [99][1].", "Built in 1974 [1]."),
+        ("Built in 1974 [1, 99].", "Built in 1974 [1, 99]."),
+        ("\n  Smith &amp; Sons &lt;b&gt; &amp;amp; R&D &copy", "Smith & Sons <b> &amp; R&D &copy"),
+        (
+            "Its walls are thick, as a footnote of the report says [7].",
+            "Its walls are thick, as a footnote of the report says [7].",
+        ),
+        ("See [the page](http://x) and `y[99]` and [open", "See [the page](http://x) and `y[99]` and [open"),
+        ("[open for ever " + "x" * 300, "[open for ever " + "x" * 300),
+        ("[a\nb] [99]", "[a\nb]"),
+        ("It ends in blanks  ", "It ends in blanks  "),
+        ("  ", ""),
+    ],
+)
+def test_a_text_cut_anywhere_shows_the_same(text: str, seen: str, size: int) -> None:
+    assert shown(text, size) == seen
+
+
+PIECES = st.sampled_from(
+    ["[1]", "[99]", " [2, p. 3]", "[98][97]", "&amp;", "&lt", ";", " ", "word", "x[99]", "\n", "(", "[", "]", "1974", "`"]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join), st.integers(1, 9))
+@example("word [99]`x`", 1)
+@settings(max_examples=300, deadline=None)
+def test_how_a_text_is_cut_never_matters(text: str, size: int) -> None:
+    whole = shown(text, 10_000)
+    assert shown(text, size) == whole
+    if "[9" not in text:
+        assert whole == unescaped(text).lstrip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was built in 1974 [1]. The moon is green [99].",
+        "Built [98] in 1974 [1] [97].",
+        "It is old [99][1].",
+        "Built [98, p. 4][97][96][95]. Old.",
+    ],
+)
+def test_it_is_what_the_check_leaves(text: str) -> None:
+    assert shown(text) == check_words(text, PASSAGES).text
+
+
+def test_without_passages_the_text_is_shown_as_it_comes() -> None:
+    assert shown(" A [99] &amp; b", 3, None) == "A [99] &amp; b"
+    reading = ShownText(None)
+    assert [reading.feed(piece) for piece in ("a ", "[")] == ["a ", "["]
+
+
+def test_only_what_is_open_is_held_back() -> None:
+    reading = ShownText(PASSAGES)
+    assert [reading.feed(piece) for piece in ("Built in", " 1974 ", "[1", "]", ". The", " end")] == [
+        "Built in",
+        " 1974",
+        "",
+        " [1]",
+        ". The",
+        " end",
+    ]
