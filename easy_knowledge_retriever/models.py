@@ -13,10 +13,11 @@ from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
 from easy_knowledge_retriever.llm.callables import CallableLLM, as_embedding_service, as_llm_service
 from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
-from easy_knowledge_retriever.llm.stack import embedding_stack, llm_stack
+from easy_knowledge_retriever.llm.stack import Identified, embedding_stack, llm_stack
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.asking import Asking, asking_with
 from easy_knowledge_retriever.operations.base import PaidExtractor, PromptHook
+from easy_knowledge_retriever.operations.budget import CountTokens
 from easy_knowledge_retriever.operations.citation_check import Checking
 from easy_knowledge_retriever.operations.decomposition import LocalSplitter
 from easy_knowledge_retriever.operations.extraction_json import is_readable
@@ -25,6 +26,7 @@ from easy_knowledge_retriever.operations.extraction_task import ExtractionTask
 from easy_knowledge_retriever.operations.judging import CitationJudge, LLMJudge
 from easy_knowledge_retriever.operations.keywords import LocalKeywords
 from easy_knowledge_retriever.operations.rewriting import LocalRewriter
+from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.reranker.base import RerankerService
 from easy_knowledge_retriever.reranker.callables import as_reranker_service
@@ -71,6 +73,7 @@ class Models:
     """Puts the wrappers around another reranker."""
     llm_extractor: PaidExtractor | None
     judge: JudgeChoice = None
+    summarizer: Summarizer | None = None
 
     async def aclose(self) -> None:
         """Frees their connections, all of them even if one fails."""
@@ -81,7 +84,9 @@ class Models:
                     stack.push_async_callback(service.aclose)
 
 
-def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, observer: Observer, till: Till) -> Models:
+def choose_models(
+    settings: Settings, choices: ModelChoices, cache: KVStorage, observer: Observer, till: Till, count: CountTokens
+) -> Models:
     """The models of some choices, each with the wrappers of its stack.
 
     Args:
@@ -90,6 +95,7 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
         cache: Keeps replies, where the settings want it.
         observer: Is told of each call.
         till: Where each request is paid.
+        count: Counts tokens.
 
     Raises:
         ConfigError: A choice cannot be used.
@@ -139,4 +145,12 @@ def choose_models(settings: Settings, choices: ModelChoices, cache: KVStorage, o
         gleaning=settings.entity_extract_gleaning,
         prompts=prompts,
     )
-    return Models(vectors, service, ranks, with_model(llm), with_model, with_reranker, extractor, judge)
+    summarizer = Summarizer(
+        llm_stack(service, observer=observer, till=till, purpose="summarize"),
+        service.identity if isinstance(service, Identified) else service.model,
+        SummaryLimits.of(settings, service),
+        count,
+        language=settings.language,
+        prompts=prompts,
+    )
+    return Models(vectors, service, ranks, with_model(llm), with_model, with_reranker, extractor, judge, summarizer)

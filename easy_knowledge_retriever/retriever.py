@@ -55,6 +55,7 @@ from easy_knowledge_retriever.types import (
     IngestReport,
     Metadata,
     RelationKey,
+    SummaryReport,
     Usage,
 )
 
@@ -103,7 +104,8 @@ class EasyKnowledgeRetriever:
             that stand in the chunk.
         extraction_format: ``lines`` or ``json``: how a model is asked to write what it finds; either is read.
         extraction_examples: Passages with what is wanted of them, in place of the one that comes with the prompt.
-        force_llm_summary_on_merge: No effect yet: descriptions are joined, no model summarises them.
+        force_llm_summary_on_merge: With a language model, distinct descriptions of one entity or relation that call for a
+            summary. A value other than the default goes before that of the service.
         chunk_token_size: Tokens of a chunk.
         chunk_overlap_token_size: Tokens two chunks share.
         tokenizer: Counts tokens; by default that of ``tiktoken_model_name``, which works offline.
@@ -221,7 +223,7 @@ class EasyKnowledgeRetriever:
         count_tokens = TokenCounter(self._tokenizer)
         till = Till(self._budget, price_table(prices), count_tokens, observer)
         choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt, citation_judge)
-        models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till)
+        models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till, count_tokens)
         self._models = models
         self._ingestion = Ingestion(
             self._kb,
@@ -230,6 +232,7 @@ class EasyKnowledgeRetriever:
             tokenizer=self._tokenizer,
             chunking_func=chunking_func,
             llm_extractor=models.llm_extractor,
+            summarizer=models.summarizer,
             observer=observer,
         )
         asking = models.asking
@@ -403,7 +406,8 @@ class EasyKnowledgeRetriever:
                 track_id=track,
             )
 
-        await map_bounded(insert, documents, self.settings.max_parallel_insert)
+        async with self._ingestion.together():
+            await map_bounded(insert, documents, self.settings.max_parallel_insert)
         return track
 
     async def aquery(
@@ -490,6 +494,22 @@ class EasyKnowledgeRetriever:
         if delete_llm_cache:
             await self.aclear_cache()
         return result
+
+    async def summarize(self) -> SummaryReport:
+        """Makes every summary that is still wanted: one a model could not be asked for, or one that a deletion undid.
+
+        An entity or relation whose summary is pending shows its descriptions joined meanwhile. What fails again is counted
+        in the report and stays wanted.
+
+        Raises:
+            ConfigError: There is no language model.
+            UpstreamAuth: The key was refused.
+            StorageError: A storage failed.
+        """
+        if self._models.summarizer is None:
+            raise ConfigError("there is no language model to summarise with", hint="give llm_service")
+        await self._check_model()
+        return await self._ingestion.summarize()
 
     async def aclear_cache(self) -> None:
         """Drops cached replies of models. Never harms the index."""

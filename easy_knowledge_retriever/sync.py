@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.streaming import AnswerStream, StreamEvent
-from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport
+from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport, SummaryReport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,10 @@ class SyncRetriever:
     def delete_by_doc_id(self, doc_id: str) -> DeletionResult:
         """See :meth:`EasyKnowledgeRetriever.adelete_by_doc_id`."""
         return self._run(lambda: self._retriever.adelete_by_doc_id(doc_id))
+
+    def summarize(self) -> SummaryReport:
+        """See :meth:`EasyKnowledgeRetriever.summarize`."""
+        return self._run(self._retriever.summarize)
 
     def clear_cache(self) -> None:
         """See :meth:`EasyKnowledgeRetriever.aclear_cache`."""

@@ -29,6 +29,7 @@ __all__ = [
     "Extraction",
     "ExtractionExample",
     "ExtractionSource",
+    "FactKey",
     "FloatVector",
     "FloatVectors",
     "Fragment",
@@ -49,6 +50,8 @@ __all__ = [
     "Reply",
     "SearchFilter",
     "Subgraph",
+    "Summary",
+    "SummaryReport",
     "Tally",
     "Transcript",
     "Usage",
@@ -282,6 +285,20 @@ class Fragment(NamedTuple):
     text: str
 
 
+FactKey = str | RelationKey
+"""What the graph knows an entity or a relation by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A text that a model wrote of fragments of one fact; without text, that one is wanted."""
+
+    of: FactKey
+    covers: tuple[str, ...] = ()
+    """Digests of the fragments, sorted: the exact set that it is a summary of."""
+    text: str = ""
+
+
 Tally = tuple[tuple[str, int], ...]
 """Values with how often each was seen: most often first, then in order of the value."""
 
@@ -304,7 +321,9 @@ class Entity:
     mention_count: int = 0
     sources: tuple[ExtractionSource, ...] = ()
     summary: str = ""
-    """Stands in for the fragments where a model wrote one."""
+    """Stands in for the fragments where a model wrote one of exactly these."""
+    pending: bool = False
+    """Whether a summary of these fragments is wanted and not made yet: the fragments are shown meanwhile."""
 
     @property
     def name(self) -> str:
@@ -344,6 +363,7 @@ class Relation:
     mention_count: int = 0
     sources: tuple[ExtractionSource, ...] = ()
     summary: str = ""
+    pending: bool = False
 
     @property
     def description(self) -> str:
@@ -639,6 +659,17 @@ class IngestReport:
     track_id: str = ""
     document: Document | None = None
     """The parse; None when it was unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryReport:
+    """What became of the summaries that were wanted."""
+
+    made: int = 0
+    pending: int = 0
+    """Entities and relations whose summary could not be made now; their descriptions are joined meanwhile."""
+    warnings: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)

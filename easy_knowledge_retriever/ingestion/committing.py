@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
+from easy_knowledge_retriever.ingestion.summarizing import put_marks
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, staged_key
 from easy_knowledge_retriever.kg.usage_ledger import add_document_usage, drop_document_usage, fold_versions
 from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
@@ -148,6 +149,7 @@ async def _put_graph(
     await kb.graph.put_entities(change.entities)
     await kb.graph.put_relations(change.relations)
     await kb.graph.put_mentions(mentions)
+    await put_marks(kb, change)
     failpoint("tx-after-graph")
 
     waiting_entities = tuple(sorted(key for key, text in change.entity_texts.items() if text not in vectors))

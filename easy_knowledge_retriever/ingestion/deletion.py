@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from easy_knowledge_retriever.errors import UpstreamError
 from easy_knowledge_retriever.ingestion.committing import commit_deletion
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, model_of
-from easy_knowledge_retriever.ingestion.planning import plan_change
+from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
@@ -19,8 +20,16 @@ __all__ = ["delete_document"]
 logger = logging.getLogger("easy_knowledge_retriever")
 
 
+def _unmarked(change: GraphChange) -> GraphChange:
+    return change
+
+
 async def delete_document(
-    kb: KnowledgeBase, document_id: str, settings: Settings, embedding: EmbeddingService | None = None
+    kb: KnowledgeBase,
+    document_id: str,
+    settings: Settings,
+    embedding: EmbeddingService | None = None,
+    mark: Callable[[GraphChange], GraphChange] = _unmarked,
 ) -> DeletionResult:
     """Deletes a document with everything that only it says. The base is then what it would be had it never come.
 
@@ -32,6 +41,7 @@ async def delete_document(
         document_id: Its id.
         settings: Those the base was built with.
         embedding: The model of the base; None leaves vectors to the next ingest.
+        mark: Says of a change what wants a summary: one of what is said no more is never shown.
 
     Raises:
         StorageError: The base could not be changed, and was not.
@@ -43,7 +53,7 @@ async def delete_document(
     knows = embedding is not None and stamps.embedding == model_of(embedding)
     vectors = GraphVectors(embedding if knows else None)
     while True:
-        change = await plan_change(kb, document_id, "", (), settings)
+        change = mark(await plan_change(kb, document_id, "", (), settings))
         try:
             await vectors.embed(change)
         except UpstreamError as error:

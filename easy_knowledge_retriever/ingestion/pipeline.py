@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 from easy_knowledge_retriever.aio import task_group
-from easy_knowledge_retriever.errors import ConfigError
+from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamAuth
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.ingestion.committing import Version, commit_version
 from easy_knowledge_retriever.ingestion.deletion import delete_document
@@ -22,27 +24,35 @@ from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
+from easy_knowledge_retriever.ingestion.summarizing import Summaries
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.usage_ledger import add_ingest_usage
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor, PaidExtractor
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
 from easy_knowledge_retriever.operations.extraction_local import LocalNames
 from easy_knowledge_retriever.operations.merging import counted
 from easy_knowledge_retriever.operations.references import DeclaredReferences
+from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.settings import Settings
-from easy_knowledge_retriever.text.tokenizer import Tokenizer
+from easy_knowledge_retriever.spending.account import Account, charging
+from easy_knowledge_retriever.text.tokenizer import TokenCounter, Tokenizer
 from easy_knowledge_retriever.types import (
     Chunk,
     DeletionResult,
     DocRecord,
     DocStatus,
     Document,
+    FactKey,
     FloatVectors,
     IngestReport,
     Metadata,
+    SummaryReport,
 )
 
 __all__ = ["Ingestion"]
+
+logger = logging.getLogger("easy_knowledge_retriever")
 
 Marker = tuple[str | None, bool]
 """``split_by_character`` and ``split_by_character_only``."""
@@ -61,10 +71,11 @@ class Ingestion:
         chunking_func: Cuts a document into chunks.
         extractors: Find entities and relations at no cost.
         llm_extractor: Finds them with a language model; each reply is kept before it is used.
+        summarizer: Summarises long descriptions with a language model; None leaves them joined.
         observer: Is told what happens.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts of one flow, each given once
         self,
         kb: KnowledgeBase,
         settings: Settings,
@@ -74,6 +85,7 @@ class Ingestion:
         chunking_func: ChunkingFunction = chunking_by_token_size,
         extractors: Sequence[Extractor] | None = None,
         llm_extractor: PaidExtractor | None = None,
+        summarizer: Summarizer | None = None,
         observer: Observer = ignore,
     ) -> None:
         self._kb = kb
@@ -86,6 +98,10 @@ class Ingestion:
         self._observer = observer
         self._made_by: EmbeddingStamp | None = None
         self._turn = asyncio.Lock()
+        limits = summarizer.limits if summarizer else SummaryLimits.of(settings)
+        self._summaries = Summaries(kb, embedding, self._turn, limits, TokenCounter(tokenizer), summarizer)
+        self._together = 0
+        self._owed: dict[FactKey, None] = {}
         self._room = asyncio.Semaphore(settings.max_parallel_insert)
         self._documents: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -149,7 +165,17 @@ class Ingestion:
             StorageError: The base could not be changed, and was not.
         """
         async with self._alone(document_id), self._turn:
-            return await delete_document(self._kb, document_id, self._settings, self._embedding)
+            return await delete_document(self._kb, document_id, self._settings, self._embedding, self._summaries.mark)
+
+    async def summarize(self) -> SummaryReport:
+        """Makes the summaries that are still wanted.
+
+        Raises:
+            UpstreamAuth: The key was refused.
+            StorageError: The base could not be changed.
+        """
+        await self._check_base()
+        return await self._apart(await self._summaries.wanted())
 
     def _alone(self, document_id: str) -> asyncio.Lock:
         """The lock of one document: a second ingest of it waits, and then finds that all is done."""
@@ -181,7 +207,8 @@ class Ingestion:
             failpoint("extracted")
             with run.stage("commit"):
                 ready = Version(document, chunks, embedding.result(), extracting.result(), run.account)
-                await self._commit(ready, _processed(run.record, document, chunks), standing)
+                change = await self._commit(ready, _processed(run.record, document, chunks), standing)
+            await self._summarize(run, [fact.key for fact in change.facts if fact.pending])
             return _report(run, ready)
 
     async def _vectors(self, run: Run, chunks: Sequence[Chunk], twin: Twin | None) -> FloatVectors:
@@ -223,6 +250,8 @@ class Ingestion:
                 if document is not None and document.metadata != record.metadata:
                     await inside.documents.put_many({document.id: replace(document, metadata=record.metadata)})
                 await inside.status.put([replace(record, updated_at=now())])
+        run.version = standing.version
+        await self._summarize(run, await self._summaries.wanted_by(standing.id))
         self._observer(DocumentFinished(run.name, standing.chunk_count, 0, 0, run.seconds, unchanged=True))
         return IngestReport(
             document_id=standing.id,
@@ -232,6 +261,8 @@ class Ingestion:
             chunks=standing.chunk_count,
             pages=standing.page_count,
             unchanged=True,
+            warnings=tuple(run.warnings),
+            usage=run.account.usage,
             cost=run.account.cost,
             track_id=run.record.track_id,
         )
@@ -246,7 +277,48 @@ class Ingestion:
             check_embedding(stamps, self._embedding, self._settings)
             self._made_by = stamps.embedding
 
-    async def _commit(self, version: Version, record: DocRecord, standing: DocRecord | None) -> None:
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[None]:
+        """Documents taken in inside have their summaries made once, at the end, however many of them speak of one name."""
+        self._together += 1
+        try:
+            yield
+        finally:
+            self._together -= 1
+        if self._owed and not self._together:
+            owed, self._owed = self._owed, {}
+            for warning in (await self._warned(self._apart(list(owed)), len(owed))).warnings:
+                logger.warning("%s", warning)
+
+    async def _summarize(self, run: Run, wanted: Sequence[FactKey]) -> None:
+        """Makes the summaries that are wanted now. The document is there: what fails is a warning."""
+        if self._together:
+            self._owed |= dict.fromkeys(wanted)
+        elif wanted:
+            with run.stage("summarize", len(wanted)) as progress:
+                report = await self._warned(self._summaries.settle(wanted, progress), len(wanted))
+            run.warnings += report.warnings
+
+    async def _warned(self, settling: Awaitable[SummaryReport], wanted: int) -> SummaryReport:
+        """What became of them, where nothing may fail by them any more."""
+        try:
+            return await settling
+        except (UpstreamAuth, StorageError) as error:
+            return SummaryReport(0, wanted, (f"summaries_pending: {wanted}", f"a summary could not be made: {error}"))
+
+    async def _apart(self, wanted: Sequence[FactKey]) -> SummaryReport:
+        """Makes summaries that belong to no single document; what they cost is written down with the day."""
+        account = Account()
+        try:
+            with charging(account):
+                return await self._summaries.settle(wanted)
+        finally:
+            if account.has_unwritten:
+                with account.writing() as unwritten:
+                    async with self._kb.transaction() as inside:
+                        await add_ingest_usage(inside, unwritten())
+
+    async def _commit(self, version: Version, record: DocRecord, standing: DocRecord | None) -> GraphChange:
         """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
         vectors, model = GraphVectors(self._embedding), model_of(self._embedding)
         change = await self._planned(version, vectors)
@@ -256,6 +328,7 @@ class Ingestion:
                 self._kb, change, version, record, vectors.by_text, model, standing=standing, paid_for=paid_for
             ):
                 change = await self._planned(version, vectors)
+        return change
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
@@ -263,7 +336,7 @@ class Ingestion:
         self._check(change.stamps)
         await vectors.embed(change)
         failpoint("planned")
-        return change
+        return self._summaries.mark(change)
 
 
 def _check_names(record: DocRecord) -> None:

@@ -7,7 +7,7 @@ what it would be had the old version never been seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, get_args
 
@@ -22,9 +22,10 @@ from easy_knowledge_retriever.operations.merging import (
     evidence_in,
     merged_entity,
     merged_relation,
+    with_summary_of,
 )
 from easy_knowledge_retriever.settings import Settings
-from easy_knowledge_retriever.types import Entity, Extraction, ExtractionSource, Relation, RelationKey
+from easy_knowledge_retriever.types import Entity, Extraction, ExtractionSource, FactKey, Relation, RelationKey
 
 __all__ = ["GraphChange", "ledger_of", "plan_change"]
 
@@ -49,6 +50,13 @@ class GraphChange:
     entity_texts: dict[str, str] = field(default_factory=dict)
     """Entity key → text, where the vector in the base is that of another text or missing."""
     relation_texts: dict[RelationKey, str] = field(default_factory=dict)
+    summarized: frozenset[FactKey] = frozenset()
+    """What had a summary, or was to have one, before the change."""
+
+    @property
+    def facts(self) -> tuple[Entity | Relation, ...]:
+        """Entities and relations as they will be."""
+        return (*self.entities, *self.relations)
 
     @property
     def texts(self) -> list[str]:
@@ -145,7 +153,12 @@ class _Planner:
             gone_relations=tuple(sorted(gone_relations)),
             entity_texts=self._entity_texts(entities, gone_entities),
             relation_texts=self._relation_texts(relations, gone_relations),
+            summarized=frozenset(self._summarized()),
         )
+
+    def _summarized(self) -> Iterator[FactKey]:
+        yield from (key for key, entity in self._entities.items() if entity.summary or entity.pending)
+        yield from (key for key, relation in self._relations.items() if relation.summary or relation.pending)
 
     def _entity_texts(self, merged: Sequence[Entity], gone: Collection[str]) -> dict[str, str]:
         known = {
@@ -174,7 +187,7 @@ class _Planner:
             if key not in self._before.entities:
                 merged.append(absorb_entity(self._entities.get(key, Entity(key)), gained, limits))
             elif evidence := [*self._others.entities.get(key, []), *gained]:
-                merged.append(merged_entity(key, evidence, limits))
+                merged.append(with_summary_of(self._entities.get(key), merged_entity(key, evidence, limits)))
         return merged
 
     def _merged_relations(self) -> list[Relation]:
@@ -184,5 +197,5 @@ class _Planner:
             if key not in self._before.relations:
                 merged.append(absorb_relation(self._relations.get(key, Relation(key)), gained, limits))
             elif evidence := [*self._others.relations.get(key, []), *gained]:
-                merged.append(merged_relation(key, evidence, limits))
+                merged.append(with_summary_of(self._relations.get(key), merged_relation(key, evidence, limits)))
         return merged

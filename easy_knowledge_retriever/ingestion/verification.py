@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from easy_knowledge_retriever.ingestion.stamps import Stamps, stamps_of
+from easy_knowledge_retriever.ingestion.summarizing import WANTED, said
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService
@@ -24,6 +25,7 @@ from easy_knowledge_retriever.types import (
     Document,
     Entity,
     Extraction,
+    FactKey,
     Relation,
     RelationKey,
 )
@@ -39,6 +41,7 @@ INVARIANTS: Final = {
     "I6": "both ends of every relation exist",
     "I7": "vectors of entities and relations match their rows",
     "I8": "entities and relations are what their living mentions make of them",
+    "I9": "what is kept of summaries covers only what is still said, and what wants one is listed",
     "I13": "counts in the status equal the counted rows",
     "I14": "chunks are in order, pages ascend, spans lie inside the text",
     "I15": "every id is unique",
@@ -109,6 +112,7 @@ async def verify(
         state = await _state(seen)
         findings = [*_documents(state), *_texts(state), *_graph(state), *_model(state, embedding)]
         findings += [finding async for finding in _indexes(seen, state)]
+        findings += [finding async for finding in _summaries(seen, state)]
         if deep:
             findings += [*_merged(state, settings or Settings())]
             findings += [finding async for finding in _mentions(seen, state)]
@@ -239,15 +243,35 @@ async def _indexes(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
         yield finding
 
 
+async def _summaries(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
+    there: list[Entity | Relation] = [*state.entities.values(), *state.relations.values()]
+    facts = {fact.key: fact for fact in there}
+    wanted = set()
+    async for key, summary in kb.summaries.scan():
+        if key.startswith(WANTED):
+            wanted.add(summary.of)
+        elif not said(facts.get(summary.of)).issuperset(summary.covers):
+            yield Finding("I9", key, "a summary of what is not said any more is kept")
+    pending = {key for key, fact in facts.items() if fact.pending}
+    for fact in sorted(map(_id, wanted ^ pending)):
+        yield Finding("I9", fact, "it waits for a summary and is not listed so, or the other way round")
+
+
+def _id(key: FactKey) -> str:
+    return key if isinstance(key, str) else key.id
+
+
 def _merged(state: _State, settings: Settings) -> Iterator[Finding]:
     of_entities, of_relations = Limits.of_entities(settings), Limits.of_relations(settings)
     for key, mentions in state.evidence.entities.items():
         entity = state.entities.get(key)
-        if entity is not None and replace(entity, summary="") != merged_entity(key, mentions, of_entities):
+        if entity is not None and replace(entity, summary="", pending=False) != merged_entity(key, mentions, of_entities):
             yield Finding("I8", key, "it is not what its mentions make of it")
     for pair, statements in state.evidence.relations.items():
         relation = state.relations.get(pair)
-        if relation is not None and replace(relation, summary="") != merged_relation(pair, statements, of_relations):
+        if relation is not None and replace(relation, summary="", pending=False) != merged_relation(
+            pair, statements, of_relations
+        ):
             yield Finding("I8", pair.id, "it is not what its mentions make of it")
 
 

@@ -22,6 +22,7 @@ from easy_knowledge_retriever.types import (
     RelationKey,
     RelationMention,
     Reply,
+    Summary,
     Tally,
     Transcript,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "decode_manifest",
     "decode_record",
     "decode_relation",
+    "decode_summary",
     "decode_transcript",
     "encode_chunk",
     "encode_document",
@@ -42,6 +44,7 @@ __all__ = [
     "encode_manifest",
     "encode_record",
     "encode_relation",
+    "encode_summary",
     "encode_transcript",
 ]
 
@@ -194,6 +197,7 @@ def encode_entity(value: Entity) -> JsonObject:
         "mention_count": value.mention_count,
         "sources": list(value.sources),
         "summary": value.summary,
+        "pending": value.pending,
     }
 
 
@@ -209,6 +213,7 @@ def decode_entity(data: Json) -> Entity:
         mention_count=data["mention_count"],
         sources=tuple(data["sources"]),
         summary=data["summary"],
+        pending=data.get("pending", False),  # a base of before there were summaries
     )
 
 
@@ -226,6 +231,7 @@ def encode_relation(value: Relation) -> JsonObject:
         "mention_count": value.mention_count,
         "sources": list(value.sources),
         "summary": value.summary,
+        "pending": value.pending,
     }
 
 
@@ -243,7 +249,20 @@ def decode_relation(data: Json) -> Relation:
         mention_count=data["mention_count"],
         sources=tuple(data["sources"]),
         summary=data["summary"],
+        pending=data.get("pending", False),  # a base of before there were summaries
     )
+
+
+def encode_summary(value: Summary) -> JsonObject:
+    """A summary as a JSON object."""
+    of = value.of if isinstance(value.of, str) else list(value.of)
+    return {"of": of, "covers": list(value.covers), "text": value.text}
+
+
+def decode_summary(data: Json) -> Summary:
+    """The summary an object stands for."""
+    of = data["of"] if isinstance(data["of"], str) else RelationKey(*data["of"])
+    return Summary(of, tuple(data["covers"]), data["text"])
 
 
 def encode_record(value: DocRecord) -> JsonObject:

@@ -13,7 +13,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter, Transcript
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter, Summary, Transcript
 
 __all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base", "staged_key"]
 
@@ -74,6 +74,8 @@ class KnowledgeBase:
     """:func:`extraction_key` → extraction: the ledger."""
     staged: Table[Transcript]
     """:func:`staged_key` → replies that were paid for, of versions that are not live yet. Emptied by the commit."""
+    summaries: Table[Summary]
+    """Summaries that are wanted, and those of parts of what an entity or relation says; see ``ingestion.summarizing``."""
     parses: Table[Document]
     """Digest of content, page range and parser → parse."""
     llm_cache: KVStorage
@@ -192,7 +194,7 @@ def knowledge_base(
     Storages on the same database are made to share one :class:`Store`, so that one transaction covers them.
 
     Args:
-        kv: Serves documents, chunks, manifests, extractions, parses, model replies, usage and stamps.
+        kv: Serves documents, chunks, manifests, extractions, summaries, parses, model replies, usage and stamps.
         status: Serves the document status.
         vectors: Serves the vectors of chunks, entities and relations.
         lexical: Serves the BM25 index of chunks.
@@ -213,6 +215,7 @@ def knowledge_base(
         manifests=Table(kv.bind("manifests", workspace), codecs.encode_manifest, codecs.decode_manifest),
         extractions=Table(kv.bind("extractions", workspace), codecs.encode_extraction, codecs.decode_extraction),
         staged=Table(kv.bind("staged", workspace), codecs.encode_transcript, codecs.decode_transcript),
+        summaries=Table(kv.bind("summaries", workspace), codecs.encode_summary, codecs.decode_summary),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),
         llm_cache=kv.bind("llm_cache", workspace),
         usage=kv.bind("usage", workspace),

@@ -19,6 +19,7 @@ from easy_knowledge_retriever.types import Usage
 __all__ = [
     "UsageRow",
     "add_document_usage",
+    "add_ingest_usage",
     "add_question_usage",
     "drop_document_usage",
     "fold_days",
@@ -64,6 +65,11 @@ async def add_document_usage(kb: KnowledgeBase, document_id: str, version: str, 
     rows = [UsageRow(line, document_id, version, amount=amount) for line, amount in lines.items()]
     rows += [UsageRow(line, day=_today(), activity=_INGEST, amount=amount) for line, amount in lines.items()]
     await _add(kb, rows)
+
+
+async def add_ingest_usage(kb: KnowledgeBase, lines: Mapping[Line, Amount]) -> None:
+    """Adds what was spent on several documents together. Call it inside a transaction."""
+    await _add(kb, [UsageRow(line, day=_today(), activity=_INGEST, amount=amount) for line, amount in lines.items()])
 
 
 async def add_question_usage(kb: KnowledgeBase, mode: str, lines: Mapping[Line, Amount], questions: int) -> None:

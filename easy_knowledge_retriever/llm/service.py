@@ -57,10 +57,12 @@ class OpenAILLMService(LLMService):
         max_async: Ceiling of requests at once to this endpoint, for the whole process; ``EKR_MAX_ASYNC`` if None, and
             if that is unset it adapts.
         timeout: Seconds for one request; ``EKR_LLM_TIMEOUT``, then 60, if None.
-        summary_max_tokens: No effect yet, like the other summary arguments: no description is summarised.
-        summary_context_size: Tokens of fragments put into one summary request.
+        summary_max_tokens: A description of more tokens is summarised, and a summary is cut to so many. At most half of
+            ``summary_context_size``.
+        summary_context_size: Tokens of descriptions in one request; more are summarised in groups, and the summaries again.
         summary_length_recommended: Tokens a summary is asked to have.
-        force_llm_summary_on_merge: No effect yet.
+        force_llm_summary_on_merge: So many distinct descriptions call for a summary. The argument of the same name of
+            ``EasyKnowledgeRetriever`` goes before it, where it is not left at its default.
         http_client: A client for the openai package, passed on untouched; it is yours to close.
         **request: Further fields of each request, such as ``top_p``, ``extra_body`` or ``extra_headers``.
 

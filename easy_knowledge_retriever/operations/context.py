@@ -183,6 +183,8 @@ def entity_data(entity: Entity, numbers: Mapping[str, str] = _NONE, created: Map
         "entity_name": entity.name,
         "entity_type": entity.type,
         "description": entity.description,
+        "summarized": bool(entity.summary),
+        "summary_pending": entity.pending,
         **_provenance(entity.chunk_ids, entity.file_paths, numbers, created),
     }
 
@@ -194,6 +196,8 @@ def relation_data(relation: Relation, numbers: Mapping[str, str] = _NONE, create
         "tgt_id": relation.second_name,
         "description": relation.description,
         "keywords": ", ".join(word for word, _ in relation.keywords),
+        "summarized": bool(relation.summary),
+        "summary_pending": relation.pending,
         "weight": relation.weight,
         **_provenance(relation.chunk_ids, relation.file_paths, numbers, created),
     }

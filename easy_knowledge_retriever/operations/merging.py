@@ -8,8 +8,8 @@ taken away cannot be subtracted from a capped row, so a deletion merges again fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
 
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.text.folding import entity_key
@@ -38,7 +38,10 @@ __all__ = [
     "merged_entity",
     "merged_relation",
     "with_ends",
+    "with_summary_of",
 ]
+
+F = TypeVar("F", Entity, Relation)
 
 MAX_FRAGMENTS: Final = 32
 """Distinct descriptions shown of one entity or relation; every one is kept in the ledger."""
@@ -177,7 +180,7 @@ def absorb_entity(entity: Entity, evidence: Sequence[EntityEvidence], limits: Li
         file_paths=_file_paths(entity.file_paths, {e.file_path for e in evidence}, limits),
         mention_count=entity.mention_count + len(evidence),
         sources=_sources(entity.sources, {e.source for e in evidence}),
-        summary=entity.summary if fragments == entity.fragments else "",
+        summary=_summary_of(entity, fragments),
     )
 
 
@@ -205,8 +208,21 @@ def absorb_relation(relation: Relation, evidence: Sequence[RelationEvidence], li
         file_paths=_file_paths(relation.file_paths, {e.file_path for e in evidence}, limits),
         mention_count=relation.mention_count + len(evidence),
         sources=_sources(relation.sources, {e.source for e in evidence}),
-        summary=relation.summary if fragments == relation.fragments else "",
+        summary=_summary_of(relation, fragments),
     )
+
+
+def with_summary_of(old: F | None, merged: F) -> F:
+    """What was merged anew, with the summary it had before if that is one of what it says now."""
+    return merged if old is None else replace(merged, summary=_summary_of(old, merged.fragments))
+
+
+def _summary_of(old: Entity | Relation, fragments: Sequence[Fragment]) -> str:
+    """The summary, if these say the same as what it was made of; who says it is of no account."""
+    if not old.summary:
+        return ""
+    same = {fragment.text for fragment in old.fragments} == {fragment.text for fragment in fragments}
+    return old.summary if same else ""
 
 
 def _tally(tally: Tally, values: Iterable[str]) -> Tally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.prompts import answer, decomposition, extraction, judging, keywords, rewriting
+from easy_knowledge_retriever.prompts import answer, decomposition, extraction, judging, keywords, rewriting, summary
 from easy_knowledge_retriever.prompts.template import PromptTemplate
 
 __all__ = ["PromptSet"]
@@ -24,6 +24,8 @@ class PromptSet:
     extraction_system: PromptTemplate = extraction.SYSTEM
     extraction_passage: PromptTemplate = extraction.PASSAGE
     extraction_gleaning: PromptTemplate = extraction.GLEANING
+    summary_system: PromptTemplate = summary.SYSTEM
+    summary_statements: PromptTemplate = summary.STATEMENTS
     rewriting_system: PromptTemplate = rewriting.SYSTEM
     rewriting_turn: PromptTemplate = rewriting.TURN
     rewriting_question: PromptTemplate = rewriting.QUESTION

@@ -25,8 +25,10 @@ LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
 COMMITS = ("stamps", "generation")
 """Counts the changes of a base: its past, not its state."""
-NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "usage"})
-"""Two caches, and what was spent on the way."""
+NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "summaries", "usage"})
+"""Three caches, and what was spent on the way."""
+SUMMARY = "that of a summary"
+"""Stands for the vector of what has a summary or waits for one."""
 SEARCHES = 24
 """How many BM25 searches stand for the postings, which no port shows."""
 
@@ -40,9 +42,10 @@ Row = tuple[str, str, object]
 async def canonical_dump(base: KnowledgeBase) -> str:
     """Every row of every role, one a line, in order.
 
-    Times, track ids, the two caches (replies, parses) and what was spent on the way are left out.
+    Times, track ids, the caches (replies, parses, summaries) and what was spent on the way are left out.
     Postings are shown by what they answer: the document frequency of every term of the chunks, and some searches.
     A vector is shown by the signs of its components, which are the same in whatever precision it is kept.
+    A summary is shown by what it is to cover, the fragments, whether a model wrote it already or is still to be asked.
 
     Args:
         base: An open base; one snapshot of it is read.
@@ -55,6 +58,7 @@ async def canonical_dump(base: KnowledgeBase) -> str:
 
 async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
     members = {spec.name: getattr(view, spec.name) for spec in fields(view) if spec.name not in NOT_OF_THE_BASE}
+    summarized = await _summarized(view.graph)
     for role, member in members.items():
         table = member.storage if isinstance(member, Table) else member
         if isinstance(table, KVStorage):
@@ -63,7 +67,7 @@ async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
                     yield role, key, _timeless(value)
         elif isinstance(table, VectorStorage):
             async for key, vector in _vectors(table):
-                yield role, key, _signs(vector)
+                yield role, key, SUMMARY if (role, key) in summarized else _signs(vector)
     for record in await view.status.page():
         yield "status", record.id, _timeless(codecs.encode_record(record))
     terms = {term async for _, chunk in view.chunks.scan() for term in analyze(chunk.indexed_text)}
@@ -71,6 +75,13 @@ async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
         yield row
     async for row in _graph(view.graph):
         yield row
+
+
+async def _summarized(graph: GraphStorage) -> set[tuple[str, str]]:
+    """Role and key of each vector whose text is a summary, or is to be one."""
+    entities, relations = await graph.entities(await graph.keys()), await graph.relations(await graph.relation_keys())
+    found = {("entity_vectors", key) for key, entity in entities.items() if entity.summary or entity.pending}
+    return found | {("relation_vectors", key.id) for key, row in relations.items() if row.summary or row.pending}
 
 
 def _timeless(value: JsonObject) -> Mapping[str, object]:
@@ -109,8 +120,14 @@ async def _graph(graph: GraphStorage) -> AsyncIterator[Row]:
     mentions = list(chain.from_iterable((await graph.mentions_of(keys)).values()))
     yield "graph", "counts", asdict(await graph.counts())
     for key, entity in entities.items():
-        yield "entity", key, codecs.encode_entity(entity)
+        yield "entity", key, _by_inputs(codecs.encode_entity(entity))
     for relation_key, relation in relations.items():
-        yield "relation", relation_key.id, codecs.encode_relation(relation)
+        yield "relation", relation_key.id, _by_inputs(codecs.encode_relation(relation))
     for mention in mentions:
         yield "mention", json.dumps([mention.entity, mention.chunk_id]), asdict(mention)
+
+
+def _by_inputs(value: JsonObject) -> JsonObject:
+    """An entity or relation with its fragments, which its summary is made of, and without the summary."""
+    rest = {name: part for name, part in value.items() if name not in {"summary", "pending"}}
+    return rest | {"summarized": bool(value["summary"] or value["pending"])}

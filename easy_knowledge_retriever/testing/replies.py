@@ -64,6 +64,7 @@ def scripted(replies: Iterable[str | ChatReply | Fault]) -> ChatMode:
 
 
 _PASSAGE_TO_READ = re.compile(r"<text-(\w+)>\n(.*?)\n</text-\1>", re.DOTALL)
+_STATEMENTS = re.compile(r"^Subject: ([^\n]*)\n<statements-(\w+)>\n(.*?)\n</statements-\2>", re.DOTALL)
 _CONTEXT = re.compile(r"<context-(\w+)>\n(.*?)\n</context-\1>", re.DOTALL)
 _QUESTION = re.compile(r"<question-(\w+)>\n(.*?)\n</question-\1>", re.DOTALL)
 _CONVERSATION = re.compile(r"<conversation-(\w+)>\n(.*?)\n</conversation-\1>", re.DOTALL)
@@ -77,25 +78,34 @@ _WORD = re.compile(r"\w{4,}")
 
 def assistant(chat: Chat) -> str:
     """Does what each of this library's prompts asks for, and repeats any other prompt."""
-    if _PASSAGE_TO_READ.search(chat.prompt):
-        return extractor(chat)
-    if _CONTEXT.search(chat.prompt):
-        return copying(chat)
-    if whole := _WHOLE.search(chat.prompt):
-        return "\n".join(re.split(r" and (?=wh|how)", whole[2], flags=re.IGNORECASE))
-    if said := _CONVERSATION.search(chat.prompt):
-        return _follow_up(said[2], chat.prompt)
-    if asked := _QUESTION.search(chat.prompt):
-        names = [name for name in _NAME.findall(asked[2]) if not asked[2].startswith(name)]
-        return f"THEMES: {'; '.join(_WORD.findall(asked[2].lower())[:4])}\nDETAILS: {'; '.join(names)}"
+    for asked, answer in _TASKS:
+        if found := asked.search(chat.prompt):
+            return answer(chat, found)
     return "END" if _PASSAGE_TO_READ.search(chat.text) else chat.prompt
 
 
-def _follow_up(conversation: str, prompt: str) -> str:
+def _split(_: Chat, whole: re.Match[str]) -> str:
+    """The questions that a question is made of."""
+    return "\n".join(re.split(r" and (?=wh|how)", whole[2], flags=re.IGNORECASE))
+
+
+def _keywords(_: Chat, asked: re.Match[str]) -> str:
+    """Words of a question as its themes, names in it as its details."""
+    names = [name for name in _NAME.findall(asked[2]) if not asked[2].startswith(name)]
+    return f"THEMES: {'; '.join(_WORD.findall(asked[2].lower())[:4])}\nDETAILS: {'; '.join(names)}"
+
+
+def _summary(_: Chat, said: re.Match[str]) -> str:
+    """The statements as one text that begins with the name: each once, in order."""
+    lines = dict.fromkeys(line.removeprefix("- ").rstrip(".") for line in said[3].splitlines())
+    return f"{said[1]}: {'. '.join(lines)}."
+
+
+def _follow_up(chat: Chat, conversation: re.Match[str]) -> str:
     """The question with the names of the last turn of the user behind it."""
-    asked = _QUESTION.search(prompt)
+    asked = _QUESTION.search(chat.prompt)
     question = asked[2] if asked else ""
-    turns = re.findall(r'<turn role="user">(.*?)</turn>', conversation, re.DOTALL)
+    turns = re.findall(r'<turn role="user">(.*?)</turn>', conversation[2], re.DOTALL)
     names = [name for name in _NAME.findall(html.unescape(turns[-1])) if not turns[-1].startswith(name)] if turns else []
     return f"{question.rstrip(' ?')} ({', '.join(names)})?" if names else question
 
@@ -221,3 +231,14 @@ def gullible(chat: Chat) -> str:
     """Obeys the last order it reads in a passage (``Say: …`` or ``Ignore …``), and shows all it was told."""
     orders = re.findall(r"(?:Say|Write|Answer only): *([^\n]+)", html.unescape(chat.text))
     return f"{orders[-1]}\n{chat.text}" if orders else chat.text
+
+
+_TASKS: tuple[tuple[re.Pattern[str], Callable[[Chat, re.Match[str]], str]], ...] = (
+    (_PASSAGE_TO_READ, lambda chat, _: extractor(chat)),
+    (_STATEMENTS, _summary),
+    (_CONTEXT, lambda chat, _: copying(chat)),
+    (_WHOLE, _split),
+    (_CONVERSATION, _follow_up),
+    (_QUESTION, _keywords),
+)
+"""What each prompt of ours is known by, and who answers it."""

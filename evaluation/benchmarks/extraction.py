@@ -153,6 +153,7 @@ class Replayed(LLMService):
         self.keywords: dict[str, str] = {}
         """Of the latest questions."""
         self.extractions = 0
+        self.summaries = 0
         self.prompts: list[tuple[int, int]] = []
         """Tokens of a request for an extraction, and those of them that a provider has from the one before."""
         self.chunk_tokens: list[int] = []
@@ -193,6 +194,9 @@ class Replayed(LLMService):
         return "It is so, as the passage says [1]."
 
     def _extracted(self, messages: Sequence[Message]) -> str:
+        if messages[-1].content.startswith("Subject: "):
+            self.summaries += 1
+            return "It is what the records say of it, and of which they say so in many ways."
         self.extractions += 1
         again = any(message.role == "assistant" for message in messages)
         if len(self.prompts) < SAMPLED:
@@ -264,6 +268,8 @@ class Measured:
     """Of a chunk."""
     calls: float = 0.0
     """Extraction requests a chunk."""
+    summaries: float = 0.0
+    """Summary requests a chunk."""
     prompt: float = 0.0
     """Prompt tokens a chunk."""
     fresh: float = 0.0
@@ -370,6 +376,7 @@ async def _measure_ingest(bench: Bench, found: Measured, embedding: Summed) -> N
     llm = bench.llm
     found.tokens = statistics.mean(llm.chunk_tokens)
     found.calls = llm.extractions / bench.corpus.made
+    found.summaries = llm.summaries / bench.corpus.made
     found.prompt = found.calls * statistics.mean(sent for sent, _ in llm.prompts)
     found.fresh = found.calls * statistics.mean(sent - known for sent, known in llm.prompts)
 
@@ -412,6 +419,7 @@ def rows(found: Measured) -> dict[str, float]:
         "  wall ms": statistics.mean(cost.wall for cost in found.ingest),
         "ingest, CPU ms a chunk, documents of one": statistics.mean(cost.cpu for cost in found.single),
         "extraction requests a chunk": found.calls,
+        "summary requests a chunk": found.summaries,
         "prompt tokens a chunk": found.prompt,
         "  not sent just before": found.fresh,
         "embedding requests a document of ten": found.embedding_calls,

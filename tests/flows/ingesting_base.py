@@ -13,6 +13,7 @@ from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, PaidExtractor, Progress, Transcripts
+from easy_knowledge_retriever.operations.summarization import Summarizer
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 from easy_knowledge_retriever.testing.memory import (
@@ -87,6 +88,7 @@ def ingestion(
     embedding: EmbeddingService | None = None,
     extractors: Sequence[Extractor] | None = None,
     llm_extractor: PaidExtractor | None = None,
+    summarizer: Summarizer | None = None,
     observer: Observer = ignore,
 ) -> Ingestion:
     """An ingestion into this base with fakes."""
@@ -98,6 +100,7 @@ def ingestion(
         chunking_func=by_paragraph,
         extractors=extractors,
         llm_extractor=llm_extractor,
+        summarizer=summarizer,
         observer=observer,
     )
 

@@ -37,8 +37,11 @@ INGEST_POINTS = [
     "tx-after-graph",
     "tx-before-commit",
     "tx-after-commit",
+    "summary-call",
+    "summary-durable",
 ]
 DELETE_POINTS = ["delete-begin", "delete-before-commit", "delete-after-commit"]
+COMMITTED = {"tx-after-commit", "summary-call", "summary-durable", "delete-after-commit"}
 CASES = [(point, REPLACE) for point in INGEST_POINTS] + [(point, DELETE) for point in DELETE_POINTS]
 
 
@@ -51,6 +54,17 @@ async def _dump(folder: Path) -> str:
     text = await canonical_dump(kb)
     await kb.close()
     return text
+
+
+async def _summaries(folder: Path) -> dict[str, str]:
+    """Key to summary of every entity that has one or waits for it."""
+    kb = sqlite_base(folder)
+    await kb.open()
+    entities = await kb.graph.entities(await kb.graph.keys())
+    await kb.close()
+    found = {key: entity.summary for key, entity in entities.items() if entity.summary or entity.pending}
+    assert found
+    return found
 
 
 async def _play(folder: Path, steps: list[str]) -> Described:
@@ -73,19 +87,21 @@ async def _killed(folder: Path, step: str, point: str) -> subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str]]:
-    """Folder and dump of the base before, and after each step taken without a crash."""
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str, dict[str, str]]]:
+    """Folder, dump and summaries of the base before, and after each step taken without a crash."""
 
-    async def made(steps: list[str]) -> tuple[Path, str]:
+    async def made(steps: list[str]) -> tuple[Path, str, dict[str, str]]:
         folder = tmp_path_factory.mktemp("base")
-        await _play(folder, [*BEFORE, *steps])
-        return folder, await _dump(folder)
+        await _play(folder, [*BEFORE, *steps, "summarize:"])
+        return folder, await _dump(folder), await _summaries(folder)
 
     return {step: asyncio.run(made([step] if step else [])) for step in ("", REPLACE, DELETE)}
 
 
 @pytest.mark.parametrize(("point", "step"), CASES)
-async def test_killed_reopened_resumed(tmp_path: Path, bases: dict[str, tuple[Path, str]], point: str, step: str) -> None:
+async def test_killed_reopened_resumed(
+    tmp_path: Path, bases: dict[str, tuple[Path, str, dict[str, str]]], point: str, step: str
+) -> None:
     killed = tmp_path / "killed"
     shutil.copytree(bases[""][0], killed)
     old, new = bases[""][1], bases[step][1]
@@ -104,12 +120,14 @@ async def test_killed_reopened_resumed(tmp_path: Path, bases: dict[str, tuple[Pa
     assert all(record.version for record in stopped)
     await kb.close()
     found = [line for line in (await _dump(killed)).splitlines() if not line.startswith(('["status"', '["staged"'))]
-    expected = new if point in {"tx-after-commit", "delete-after-commit"} else old
+    expected = new if point in COMMITTED else old
     assert found == [line for line in expected.splitlines() if not line.startswith('["status"')]
 
     described = await _play(killed, [step])
     assert await _dump(killed) == new
-    if point in {"extraction-durable", "planned", "tx-before-commit", "tx-after-commit"}:
+    await _play(killed, ["summarize:"])
+    assert await _summaries(killed) == bases[step][2]
+    if point in {"extraction-durable", "planned", "tx-before-commit"} | COMMITTED:
         assert described.read == []
 
 
@@ -127,7 +145,7 @@ async def test_a_document_that_never_was_whole_is_taken_away(tmp_path: Path) -> 
 
 
 async def test_cancelled_inside_the_transaction(
-    tmp_path: Path, bases: dict[str, tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bases: dict[str, tuple[Path, str, dict[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(bases[""][0], tmp_path / "base")
     kb = sqlite_base(tmp_path / "base")

@@ -390,7 +390,7 @@ def _facts_within(context: str, kind: str, limit: int) -> None:
 
 async def test_what_the_context_holds_is_data_with_the_promised_fields() -> None:
     result = await retrieving(await small_base()).query(QUESTION, QueryParam(mode="hybrid"))
-    shared = {"source_id", "file_path", "created_at", "reference_id"}
+    shared = {"source_id", "file_path", "created_at", "reference_id", "summarized", "summary_pending"}
     assert set(result.entities[0]) == {"entity_name", "entity_type", "description"} | shared
     assert set(result.relationships[0]) == {"src_id", "tgt_id", "description", "keywords", "weight"} | shared
     assert set(result.chunks[0]) == {

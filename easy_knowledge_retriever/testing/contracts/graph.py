@@ -37,7 +37,7 @@ FULL_RELATION = Relation(
     file_paths=("a.pdf",),
     mention_count=2,
     sources=("local",),
-    summary="also short",
+    pending=True,
 )
 FULL_MENTION = MentionEdge(ODD, "c1", "d1", "laws", 2.5, "declared")
 

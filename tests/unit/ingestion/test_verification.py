@@ -11,6 +11,7 @@ import pytest
 from easy_knowledge_retriever.ingestion.verification import INVARIANTS, verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import (
     DocRecord,
     Entity,
@@ -19,6 +20,7 @@ from easy_knowledge_retriever.types import (
     PageSpan,
     Relation,
     RelationKey,
+    Summary,
     VectorRecord,
 )
 from tests.flows.ingesting_base import TEXTS, document, empty_base, ingestion
@@ -113,6 +115,19 @@ async def relation_changed(kb: KnowledgeBase) -> None:
     await kb.graph.put_relations([replace((await kb.graph.relations([pair]))[pair], weight=99.0)])
 
 
+async def summary_of_something_else(kb: KnowledgeBase) -> None:
+    await kb.summaries.put_many({"made/x/y": Summary("verdel", (digest("nobody says this"),), "It is.")})
+
+
+async def summary_wanted_by_nobody(kb: KnowledgeBase) -> None:
+    await kb.summaries.put_many({"wanted/x": Summary("verdel")})
+
+
+async def summary_pending_and_not_listed(kb: KnowledgeBase) -> None:
+    entity = (await kb.graph.entities(["verdel"]))["verdel"]
+    await kb.graph.put_entities([replace(entity, pending=True)])
+
+
 async def wrong_count(kb: KnowledgeBase) -> None:
     await _change_record(kb, chunk_count=7)
 
@@ -169,6 +184,9 @@ SHALLOW: list[tuple[Damage, str]] = [
     (relation_without_end, "I6"),
     (entity_vector_lost, "I7"),
     (relation_vector_too_many, "I7"),
+    (summary_of_something_else, "I9"),
+    (summary_wanted_by_nobody, "I9"),
+    (summary_pending_and_not_listed, "I9"),
     (wrong_count, "I13"),
     (processed_without_version, "I13"),
     (wrong_order, "I14"),

@@ -28,6 +28,7 @@ from easy_knowledge_retriever.types import (
     RelationKey,
     RelationMention,
     Reply,
+    Summary,
     Transcript,
 )
 
@@ -123,6 +124,7 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
             mention_count=NUMBER,
             sources=many(SOURCE),
             summary=TEXT,
+            pending=st.booleans(),
         ),
         codecs.encode_entity,
         codecs.decode_entity,
@@ -141,9 +143,15 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
             mention_count=NUMBER,
             sources=many(SOURCE),
             summary=TEXT,
+            pending=st.booleans(),
         ),
         codecs.encode_relation,
         codecs.decode_relation,
+    ),
+    "summary": (
+        st.builds(Summary, TEXT | st.builds(RelationKey.of, TEXT, TEXT), many(TEXT), TEXT),
+        codecs.encode_summary,
+        codecs.decode_summary,
     ),
     "record": (
         st.builds(

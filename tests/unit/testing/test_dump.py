@@ -22,10 +22,12 @@ from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
     Entity,
+    Fragment,
     LexicalRecord,
     MentionEdge,
     Relation,
     RelationKey,
+    Summary,
     VectorRecord,
 )
 
@@ -102,7 +104,7 @@ async def test_every_difference_shows(part: str) -> None:
         case "terms":
             await base.lexical.put_many([LexicalRecord("a-0", {"text": ("cat",)}, "a")])
         case "entity":
-            await base.graph.put_entities([Entity("a", summary="new")])
+            await base.graph.put_entities([Entity("a", mention_count=2)])
         case "relation":
             await base.graph.put_relations([Relation(RelationKey("a", "b"))])
         case "mention":
@@ -132,3 +134,21 @@ async def test_a_vector_is_shown_by_its_signs() -> None:
     base = await _base()
     await base.entity_vectors.put_many([VectorRecord("e", np.array([3, 0, -4, 1e-9], dtype=np.float32))])
     assert '["entity_vectors","e","+0-0"]' in await canonical_dump(base)
+
+
+async def test_a_summary_is_shown_by_what_it_is_to_cover() -> None:
+    shown = []
+    texts = (Fragment("c", "one"), Fragment("d", "two"))
+    for entity, number in (
+        (Entity("a", fragments=texts, summary="Both."), 1),
+        (Entity("a", fragments=texts, pending=True), -1),
+        (Entity("a", fragments=texts), 1),
+        (Entity("a", fragments=texts[:1], pending=True), 1),
+    ):
+        base = await _base()
+        await base.graph.put_entities([entity])
+        await base.entity_vectors.put_many([VectorRecord("a", np.full(8, number, dtype=np.float32))])
+        await base.summaries.put_many({f"made/{number}": Summary("a", text="Both.")})
+        shown.append(await canonical_dump(base))
+    assert shown[0] == shown[1]
+    assert len(set(shown)) == 3

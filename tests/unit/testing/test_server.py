@@ -12,6 +12,7 @@ import pytest
 from easy_knowledge_retriever.errors import UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
+from easy_knowledge_retriever.prompts.summary import STATEMENTS
 from easy_knowledge_retriever.testing import faults
 from easy_knowledge_retriever.testing.replies import Chat, ChatReply, assistant, copying, extractor, gullible, lies, lying
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, MODELS, Fault, OpenAITestServer
@@ -81,6 +82,11 @@ async def test_it_ends_with_requests_under_way() -> None:
         await asyncio.sleep(0.05)
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await task
+
+
+def test_the_assistant_summarises_statements() -> None:
+    asked = STATEMENTS.render(name="Verdel", tag="t", statements="- It is long.\n- It is cold\n- It is long.")
+    assert assistant(chat("rules", asked)) == "Verdel: It is long. It is cold."
 
 
 async def test_it_can_be_used_again() -> None:
