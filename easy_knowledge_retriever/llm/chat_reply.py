@@ -13,7 +13,7 @@ from easy_knowledge_retriever.llm.base import Completion
 from easy_knowledge_retriever.llm.reasoning import without_reasoning
 from easy_knowledge_retriever.types import Usage
 
-__all__ = ["LONGEST_ANSWER", "embedding_usage_of", "read_reply", "salvaged", "storable", "usage_of"]
+__all__ = ["LONGEST_ANSWER", "embedding_usage_of", "read_reply", "salvaged", "shows_reasoning", "storable", "usage_of"]
 
 LONGEST_ANSWER = 2 * 1024 * 1024
 """Bytes read of one answer, and characters kept of it."""
@@ -55,6 +55,17 @@ def read_reply(reply: Mapping[str, Any]) -> Completion:
         )
     hint = "it ended while it was still reasoning: turn its reasoning off" if visible else ""
     raise BadResponse("the model answered no text", hint=hint)
+
+
+def shows_reasoning(reply: Mapping[str, Any]) -> bool:
+    """Whether a reply holds reasoning, or says that it was paid for."""
+    match reply.get("choices"):
+        case [{"message": {} as message}, *_]:
+            content = message.get("content")
+            begins = isinstance(content, str) and content.lstrip()[:7].lower() == "<think>"
+            return begins or any(message.get(field) for field in _REASONING) or _reasoning_tokens(reply) > 0
+        case _:
+            return False
 
 
 def usage_of(reply: Mapping[str, Any]) -> Usage:

@@ -22,7 +22,14 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter, limiter_for
 from easy_knowledge_retriever.errors import BadResponse, ConfigError, ContentRefused, ContextTooLong, UpstreamError
 from easy_knowledge_retriever.llm.adapting import Sending, adapted, learn, merged
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
-from easy_knowledge_retriever.llm.chat_reply import LONGEST_ANSWER, embedding_usage_of, read_reply, storable, usage_of
+from easy_knowledge_retriever.llm.chat_reply import (
+    LONGEST_ANSWER,
+    embedding_usage_of,
+    read_reply,
+    shows_reasoning,
+    storable,
+    usage_of,
+)
 from easy_knowledge_retriever.llm.json_mode import LAST_RUNG, asked_for_json, ignored_json, response_format
 from easy_knowledge_retriever.llm.openai_client import ApiKey, OpenAIClient, connection
 from easy_knowledge_retriever.llm.reasoning import ReasoningFilter
@@ -270,6 +277,7 @@ class OpenAILLMService(LLMService):
             try:
                 reply = await self._client.chat(sending.body)
                 note_usage(usage_of(reply))  # now: an answer that is of no use is on the bill all the same
+                self._features.thinks |= shows_reasoning(reply)
                 completion = read_reply(reply)
             except UpstreamError as error:
                 changed = adapted(sending, error, self._features)

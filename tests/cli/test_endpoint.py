@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from easy_knowledge_retriever.cli.doctor import _judged, _Warned
+from easy_knowledge_retriever.llm.probing import ContextProbe
 from tests.cli.conftest import Ekr
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -38,10 +40,28 @@ def test_doctor_asks_each_model(online: Ekr) -> None:
     assert ended.code == 0, ended.out
     found = {check["name"]: check["found"] for check in ended.document["checks"]}
     assert "1536 dimensions" in found["embedding"]
-    assert found["language model"] == "test-model answers"
-    assert found["reranker"] == "test-reranker answers"
+    assert found["embedding"].endswith("16 texts a request")
+    assert found["language model"] == "test-model answers; JSON in words only, does not think aloud, takes max_tokens"
+    assert found["context"] == "a prompt of about 5000 tokens is read whole"
+    assert found["reranker"] == "test-reranker answers, to requests like those of jina"
     assert found["key"] == "OPENAI_API_KEY is set"
     assert KEY not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("probe", "warned", "said"),
+    [
+        (ContextProbe(5000, "read"), False, "read whole"),
+        (ContextProbe(5000, "refused"), False, "refused"),
+        (ContextProbe(5000, "cut", 2048), True, "it counts 2048"),
+        (ContextProbe(5000, "late"), True, "EKR_LLM_TIMEOUT"),
+        (ContextProbe(5000, "unclear"), True, "could not be seen"),
+    ],
+)
+def test_a_context_that_is_cut_is_warned_of(probe: ContextProbe, warned: bool, said: str) -> None:
+    found = _judged(probe)
+    assert isinstance(found, _Warned) is warned
+    assert said in found
 
 
 def test_an_endpoint_that_is_down_ends_with_8(ekr_with_models: Ekr, monkeypatch: pytest.MonkeyPatch) -> None:
