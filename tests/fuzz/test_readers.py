@@ -39,7 +39,7 @@ FAST = RetryPolicy(tries=1)
 MINUTES = 10
 SECONDS_FOR_100_KB = 1.0
 _QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-_LONG = settings(max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+_LONG = settings(max_examples=250, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 _BITS = [
     *(
