@@ -410,6 +410,24 @@ class EasyKnowledgeRetriever:
             await map_bounded(insert, documents, self.settings.max_parallel_insert)
         return track
 
+    async def retry(self, doc_id: str) -> IngestReport:
+        """Asks the language model about each chunk of a document that it has not read, and nothing else.
+
+        Those are the ``failed_chunks`` of its last report, and all of them if it was ingested without a model: then this
+        upgrades its part of the graph.
+
+        Args:
+            doc_id: Its id.
+
+        Raises:
+            NotFound: There is no such document, or no version of it is served.
+            ConfigError: There is no language model, or another version failed and waits to be ingested again.
+            IngestionError: It could not be done; the document is as it was.
+            StorageNotOpenError: The retriever is not open.
+        """
+        self._opened()
+        return await self._ingestion.retry_document(doc_id)
+
     async def aquery(
         self,
         query: str,

@@ -55,6 +55,10 @@ class SyncRetriever:
         """See :meth:`EasyKnowledgeRetriever.ainsert`."""
         return self._run(lambda: self._retriever.ainsert(input, **options))
 
+    def retry(self, doc_id: str) -> IngestReport:
+        """See :meth:`EasyKnowledgeRetriever.retry`."""
+        return self._run(lambda: self._retriever.retry(doc_id))
+
     def query(
         self,
         query: str,

@@ -1,4 +1,4 @@
-"""Verbs about documents: ingest, list, rm, status."""
+"""Verbs about documents: ingest, list, retry, rm, status."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     """Adds these verbs."""
     verb(app, "ingest", spends=True)(ingest)
     verb(app, "list")(list_documents)
+    verb(app, "retry")(retry)
     verb(app, "rm")(remove)
     verb(app, "status")(status)
 
@@ -128,6 +129,7 @@ def _as_data(reports: Sequence[IngestReport], found: Found) -> dict[str, object]
         "pages",
         "unchanged",
         "warnings",
+        "failed_chunks",
         "error",
         "usage",
         "cost",
@@ -149,6 +151,8 @@ def show_ingest(screen: Screen, reports: Sequence[IngestReport]) -> None:
     for report in reports:
         for warning in report.warnings:
             screen.note(f"{report.name}: {warning}")
+        if report.failed_chunks:
+            screen.note(f"{report.name}: 'ekr retry' asks about {counted(len(report.failed_chunks), 'chunk')} again")
         if report.status is not DocStatus.PROCESSED:
             screen.complain(report.error)
     done = [report for report in reports if report.status is DocStatus.PROCESSED]
@@ -184,6 +188,24 @@ async def list_documents(
                 run.screen.say(f"{record.name} {record.status.value} at {record.stage}: {record.error}", style="red")
 
     run.screen.result({"documents": records}, show)
+
+
+async def retry(
+    run: Run, documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids or names, as 'ekr list' shows them.")]
+) -> int:
+    """Asks the language model about what it has not read of these documents, and nothing else.
+
+    Example: ekr retry handbook.pdf
+
+    Those are chunks that failed, and all chunks of a document that was ingested without a language model.
+    Exit code 3: some could not be read this time either.
+    """
+    with progress(run.screen, len(documents)) as observer:
+        async with run.base(observer) as rag:
+            chosen = choose(await rag.get_docs(), documents)
+            reports = [await rag.retry(record.id) for record in chosen]
+    run.screen.result(_as_data(reports, Found((), ())), lambda: show_ingest(run.screen, reports))
+    return FAILED_DOCUMENTS if any(report.failed_chunks for report in reports) else 0
 
 
 async def remove(

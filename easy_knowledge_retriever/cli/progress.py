@@ -83,7 +83,9 @@ class _Bars:
             case StageStarted(name, stage, total) if name in self._running:
                 self._bars.reset(self._running[name], total=total, description=_label(f"{name} · {stage}"))
             case StageProgress(name, stage, done, total) if name in self._running:
-                self._bars.update(self._running[name], completed=done, total=total)
+                # Stages run side by side: the bar is that of the one that moved last.
+                label = _label(f"{name} · {stage}")
+                self._bars.update(self._running[name], completed=done, total=total, description=label)
             case DocumentFinished(name) | DocumentFailed(name):
                 if name in self._running:
                     self._bars.remove_task(self._running.pop(name))

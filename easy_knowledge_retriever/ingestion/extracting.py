@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.ingestion.progress import Run
 from easy_knowledge_retriever.ingestion.replies import StagedReplies
-from easy_knowledge_retriever.ingestion.sharing import Twin
 from easy_knowledge_retriever.kg.knowledge_base import extraction_key
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, PaidExtractor
 from easy_knowledge_retriever.operations.merging import with_ends
 from easy_knowledge_retriever.types import Chunk, Document, Extraction
 
 __all__ = ["extract"]
+
+_NOTHING: Final[Mapping[str, Extraction]] = MappingProxyType({})
 
 
 async def extract(
@@ -23,7 +26,7 @@ async def extract(
     chunks: Sequence[Chunk],
     extractors: Sequence[Extractor],
     llm_extractor: PaidExtractor | None,
-    twin: Twin | None = None,
+    known: Mapping[str, Extraction] = _NOTHING,
 ) -> tuple[Extraction, ...]:
     """The extractions of a version, one a chunk and source, each with an entity for every end of its relations.
 
@@ -36,11 +39,11 @@ async def extract(
         extractors: Cost nothing.
         llm_extractor: Is paid for, and runs beside the others: what it was told in an attempt that failed later is not
             asked for again.
-        twin: The same content under another name: what was paid for there is not asked for again either.
+        known: Chunk id → what a model found in it already, so that it is not asked.
     """
     async with task_group() as group:
         free = group.create_task(_free(run, document, chunks, extractors))
-        paid = None if llm_extractor is None else group.create_task(_paid(run, document, chunks, llm_extractor, twin))
+        paid = None if llm_extractor is None else group.create_task(_paid(run, document, chunks, llm_extractor, known))
     outcomes = [*free.result(), *([paid.result()] if paid is not None else [])]
     complete = _one_a_source([extraction for outcome in outcomes for extraction in _taken(run, outcome)])
     if chunks and not any(e.entities and (e.source == "llm" or llm_extractor is None) for e in complete):
@@ -56,25 +59,24 @@ async def _free(
 
 
 async def _paid(
-    run: Run, document: Document, chunks: Sequence[Chunk], extractor: PaidExtractor, twin: Twin | None
+    run: Run, document: Document, chunks: Sequence[Chunk], extractor: PaidExtractor, known: Mapping[str, Extraction]
 ) -> ExtractionOutcome:
     with run.stage("extract_llm", len(chunks)) as progress:
         replies = await StagedReplies.open(run.kb, document, chunks, run.save_now_and_then)
-        shared = {} if twin is None else await twin.paid(run.kb, chunks)
-        asked = [chunk for chunk in chunks if chunk.id not in shared or not replies.of(chunk).is_empty]
+        asked = [chunk for chunk in chunks if chunk.id not in known or not replies.of(chunk).is_empty]
         ready = len(chunks) - len(asked)
         try:
             outcome = await extractor.extract(document, asked, lambda done, _: progress(ready + done, len(chunks)), replies)
         finally:
             await replies.drain()
-        return replace(outcome, extractions=_answered(document, chunks, shared, outcome))
+        return replace(outcome, extractions=_answered(document, chunks, known, outcome))
 
 
 def _answered(
-    document: Document, chunks: Sequence[Chunk], shared: dict[str, Extraction], outcome: ExtractionOutcome
+    document: Document, chunks: Sequence[Chunk], known: Mapping[str, Extraction], outcome: ExtractionOutcome
 ) -> tuple[Extraction, ...]:
     """One extraction a chunk that was read, in order, empty where nothing was found."""
-    found = shared | {extraction.chunk_id: extraction for extraction in outcome.extractions}
+    found = {**known} | {extraction.chunk_id: extraction for extraction in outcome.extractions}
     failed = frozenset(outcome.failed_chunks)
     return tuple(found.get(chunk.id, Extraction(chunk.id, document.id, "llm")) for chunk in chunks if chunk.id not in failed)
 

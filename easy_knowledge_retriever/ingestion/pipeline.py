@@ -22,6 +22,7 @@ from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
 from easy_knowledge_retriever.ingestion.progress import Run, now
+from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import Summaries
@@ -177,6 +178,36 @@ class Ingestion:
         await self._check_base()
         return await self._apart(await self._summaries.wanted())
 
+    async def retry_document(self, document_id: str) -> IngestReport:
+        """Asks the language model about each chunk of a document that it has not read: because it failed, or was not there.
+
+        Args:
+            document_id: Its id; the version that is served is meant.
+
+        Raises:
+            NotFound: There is no such document, or no version of it is served.
+            ConfigError: There is no language model, or another version failed and waits to be ingested again.
+            IngestionError: A step failed; the document is as it was.
+            IngestionStopped: The next model call would pass a spending ceiling; retry it again to go on.
+        """
+        if self._llm_extractor is None:
+            raise ConfigError("there is no language model to ask again", hint="give llm_service")
+        async with self._alone(document_id), self._room:
+            standing = await record_to_retry(self._kb, document_id)
+            async with Run(self._kb, self._observer, standing) as run:
+                self._observer(DocumentStarted(run.name))
+                await self._check_base()
+                there = await served(self._kb, document_id)
+                if len(there.read) == len(there.chunks):
+                    return await self._unchanged(run, standing)
+                await run.begin(standing, standing.version)
+                failpoint("record-written")
+                found = await extract(run, there.document, there.chunks, (), self._llm_extractor, there.read)
+                with run.stage("commit"):
+                    ready = Version(there.document, there.chunks, there.vectors, (*there.others, *found), run.account)
+                    await self._commit(ready, _processed(run.record, there.document, there.chunks), standing)
+                return _report(run, ready)
+
     def _alone(self, document_id: str) -> asyncio.Lock:
         """The lock of one document: a second ingest of it waits, and then finds that all is done."""
         return self._documents.setdefault(document_id, asyncio.Lock())
@@ -201,9 +232,10 @@ class Ingestion:
                 chunks = await self._chunks(document, marker)
                 failpoint("chunked")
             twin = await twin_of(self._kb, document, chunks)
+            known = await twin.paid(self._kb, chunks) if twin else {}
             async with task_group() as group:  # a model that reads waits for its endpoint most of the time
                 embedding = group.create_task(self._vectors(run, chunks, twin))
-                extracting = group.create_task(extract(run, document, chunks, self._extractors, self._llm_extractor, twin))
+                extracting = group.create_task(extract(run, document, chunks, self._extractors, self._llm_extractor, known))
             failpoint("extracted")
             with run.stage("commit"):
                 ready = Version(document, chunks, embedding.result(), extracting.result(), run.account)

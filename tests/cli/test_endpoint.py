@@ -35,6 +35,20 @@ def test_documents_are_read_and_asked_with_the_models_that_are_named(online: Ekr
     assert KEY not in ended.out + ended.err
 
 
+def test_a_document_that_was_ingested_without_a_model_is_upgraded(online: Ekr, tmp_path: Path) -> None:
+    (tmp_path / "tram.md").write_text("# Tram\n\nIda Brandt repaired the ridge tram of Marlow on 4 July.\n")
+    embedding = MODELS[2:]
+    assert online("ingest", "tram.md", *embedding).code == 0
+    assert online("retry", "tram.md", *embedding).code == 6
+    ended = online("retry", "tram.md", *MODELS, "--json")
+    assert ended.code == 0
+    (report,) = ended.document["documents"]
+    assert (report["name"], report["unchanged"], report["failed_chunks"]) == ("tram.md", False, [])
+    again = online("retry", "tram.md", *MODELS, "--json")
+    assert again.document["documents"][0]["unchanged"]
+    assert online("retry", "nothing.md", *MODELS).code == 4
+
+
 def test_doctor_asks_each_model(online: Ekr) -> None:
     ended = online("doctor", *MODELS, "--json")
     assert ended.code == 0, ended.out

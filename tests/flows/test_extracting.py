@@ -8,8 +8,18 @@ from collections.abc import Sequence
 import pytest
 
 from easy_knowledge_retriever.aio import task_group
-from easy_knowledge_retriever.errors import BudgetExceeded, IngestionError, UpstreamUnavailable
+from easy_knowledge_retriever.errors import (
+    BadResponse,
+    BudgetExceeded,
+    ConfigError,
+    IngestionError,
+    NotFound,
+    UpstreamAuth,
+    UpstreamUnavailable,
+)
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
+from easy_knowledge_retriever.ingestion.recovery import recover
+from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import Completion, InputType, LLMService, Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
@@ -195,3 +205,84 @@ async def test_the_record_of_a_reply_is_the_whole_of_it() -> None:
     await reading(kb, Cut()).ingest_document(document("kell", TEXTS["kell"]))
     assert seen == ["E | Ida Brandt | Person | x\nE | Half"]
     assert [key async for key, _ in kb.staged.scan()] == []
+
+
+async def test_only_the_chunks_that_failed_are_asked_about_again() -> None:
+    """R-ING-7: one bad chunk does not fail the document, and a retry redoes only that."""
+    whole, made = await empty_base(), document("long", LONG)
+    await reading(whole, FakeLLMService(naming), max_gleaning=0).ingest_document(made)
+    kb = await empty_base()
+    model = FakeLLMService(naming, faults={4: BadResponse("rubbish"), 9: BadResponse("rubbish")})
+    report = await reading(kb, model, max_gleaning=0, concurrency=1).ingest_document(made)
+    assert (report.status, len(report.failed_chunks)) == ("processed", 2)
+
+    half = FakeLLMService(naming, faults={2: BadResponse("rubbish")})
+    again = await reading(kb, half, max_gleaning=0, concurrency=1).retry_document(made.id)
+    assert half.calls == 2
+    assert again.failed_chunks == report.failed_chunks[1:]
+
+    rest = FakeLLMService(naming)
+    done = await reading(kb, rest, max_gleaning=0).retry_document(made.id)
+    assert (rest.calls, done.failed_chunks, done.unchanged) == (1, (), False)
+    assert done.entities > 0
+    assert await canonical_dump(kb) == await canonical_dump(whole)
+    assert (await verify(kb, deep=True)).findings == ()
+
+    nothing = await reading(kb, FakeLLMService()).retry_document(made.id)
+    assert nothing.unchanged
+
+
+async def test_a_document_that_was_ingested_without_a_model_is_upgraded() -> None:
+    whole, made = await empty_base(), document("verdel", TEXTS["verdel"])
+    await reading(whole, FakeLLMService(naming)).ingest_document(made)
+    kb = await empty_base()
+    await ingestion(kb).ingest_document(made)
+    embedding = FakeEmbeddingService(16)
+    flow = ingestion(kb, embedding=embedding, llm_extractor=LLMExtractor(FakeLLMService(naming)))
+    report = await flow.retry_document(made.id)
+    assert report.chunks == 2
+    texts = [text for text, _ in embedding.inputs]
+    assert not any(TEXTS["verdel"].startswith(text) for text in texts), "its chunks have their vectors"
+    assert await canonical_dump(kb) == await canonical_dump(whole)
+
+
+async def test_a_retry_that_was_stopped_goes_on() -> None:
+    whole, made = await empty_base(), document("long", LONG)
+    await reading(whole, FakeLLMService(naming), max_gleaning=0).ingest_document(made)
+    kb = await empty_base()
+    await ingestion(kb).ingest_document(made)
+    first = FakeLLMService(naming, faults={6: UpstreamAuth("no")})
+    with pytest.raises(IngestionError):
+        await reading(kb, first, max_gleaning=0, concurrency=1).retry_document(made.id)
+    record = (await kb.status.get([made.id]))[made.id]
+    assert (record.status, record.version, record.stage) == ("failed", made.digest, "extract_llm")
+    assert (await verify(kb, deep=True)).findings == ()
+    await recover(kb)
+    second = FakeLLMService(naming)
+    await reading(kb, second, max_gleaning=0).retry_document(made.id)
+    assert second.calls == 20 - 5
+    assert await canonical_dump(kb) == await canonical_dump(whole)
+    assert [key async for key, _ in kb.staged.scan()] == []
+
+
+async def test_what_cannot_be_retried() -> None:
+    kb, made = await empty_base(), document("kell", TEXTS["kell"])
+    flow = reading(kb, FakeLLMService(naming))
+    with pytest.raises(NotFound):
+        await flow.retry_document("nobody")
+    with pytest.raises(ConfigError):
+        await ingestion(kb).retry_document(made.id)
+    with pytest.raises(IngestionError):
+        await refused(kb).ingest_document(made)
+    with pytest.raises(NotFound):
+        await flow.retry_document(made.id)
+    await flow.ingest_document(made)
+    with pytest.raises(IngestionError):
+        await refused(kb).ingest_document(document("kell", TEXTS["brandt"]))
+    with pytest.raises(ConfigError):
+        await flow.retry_document(made.id)
+
+
+def refused(kb: KnowledgeBase) -> Ingestion:
+    """An ingestion whose key is refused."""
+    return reading(kb, FakeLLMService(faults=dict.fromkeys(range(1, 9), UpstreamAuth("no"))))
