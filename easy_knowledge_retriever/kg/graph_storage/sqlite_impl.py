@@ -12,7 +12,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphSto
 from easy_knowledge_retriever.kg.sqlite import SqliteSession, SqliteStorage
 from easy_knowledge_retriever.kg.sqlite.adjacency import Adjacency
 from easy_knowledge_retriever.kg.sqlite.session import Row
-from easy_knowledge_retriever.kg.sqlite.storage import decoded, encoded
+from easy_knowledge_retriever.kg.sqlite.storage import decoded, encoded, parsed
 from easy_knowledge_retriever.types import Entity, MentionEdge, Relation, RelationKey, SearchFilter, Subgraph
 
 __all__ = ["SqliteGraphStorage"]
@@ -46,11 +46,11 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
     async def put_relations(self, relations: Sequence[Relation]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             latest = {RelationKey(row[0], row[1]): row for row in rows}
-            session.remove("relation", space, [seq for seq, _ in _relation_rows(session, space, latest)])
-            sql = "INSERT INTO relation (space, first, second, weight, value) VALUES (?, ?, ?, ?, ?)"
+            session.remove("relation", space, [seq for seq, *_ in _relation_rows(session, space, latest)])
+            sql = "INSERT INTO relation (space, first, second, weight, chunks, value) VALUES (?, ?, ?, ?, ?, ?)"
             session.write(sql, _in(space, latest.values()))
 
-        await self._put(relations, lambda given: [(*r.key, r.weight, encoded(encode_relation(r))) for r in given], write)
+        await self._put(relations, lambda given: list(map(_relation_row, given)), write)
 
     async def put_mentions(self, mentions: Sequence[MentionEdge]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
@@ -80,7 +80,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def delete_relations(self, keys: Sequence[RelationKey]) -> None:
         def write(session: SqliteSession, space: int, keys: list[RelationKey]) -> None:
-            session.remove("relation", space, [seq for seq, _ in _relation_rows(session, space, keys)])
+            session.remove("relation", space, [seq for seq, *_ in _relation_rows(session, space, keys)])
 
         await self._put(keys, lambda keys: [RelationKey(*key) for key in keys], write)
 
@@ -92,7 +92,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def relations(self, keys: Sequence[RelationKey]) -> dict[RelationKey, Relation]:
         def work(session: SqliteSession, space: int) -> dict[RelationKey, Relation]:
-            found = [decoded(session, text, decode_relation) for _, text in _relation_rows(session, space, keys)]
+            found = [_relation(session, *row) for _, *row in _relation_rows(session, space, keys)]
             by_key = {relation.key: relation for relation in found}
             return {key: by_key[key] for key in keys if key in by_key}
 
@@ -216,9 +216,19 @@ def _remove(session: SqliteSession, table: str, space: int, column: str, keys: I
     session.remove(table, space, [seq for (seq,) in found])
 
 
+def _relation_row(relation: Relation) -> Row:
+    """Columns of a relation. Its chunks stand by themselves: the walk reads them without the rest."""
+    rest = {name: value for name, value in encode_relation(relation).items() if name != "chunk_ids"}
+    return (*relation.key, relation.weight, encoded(list(relation.chunk_ids)), encoded(rest))
+
+
+def _relation(session: SqliteSession, chunks: str | bytes, value: str | bytes) -> Relation:
+    return decoded(session, value, lambda data: decode_relation({**data, "chunk_ids": parsed(chunks)}))
+
+
 def _relation_rows(session: SqliteSession, space: int, keys: Iterable[RelationKey]) -> list[Row]:
-    """``(seq, value)`` of the relations that exist."""
-    sql = "SELECT seq, value FROM relation WHERE space = ? AND first = ? AND second = ?"
+    """``(seq, chunks, value)`` of the relations that exist."""
+    sql = "SELECT seq, chunks, value FROM relation WHERE space = ? AND first = ? AND second = ?"
     return session.one_by_one(sql, [(space, *key) for key in dict.fromkeys(keys)])
 
 
@@ -253,7 +263,7 @@ def _seen(session: SqliteSession, space: int, column: str, keys: Iterable[str], 
 def _entities(session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None) -> dict[str, Entity]:
     wanted = keys if filter is None else _seen(session, space, "entity", keys, filter)
     sql = f"SELECT key, value FROM entity WHERE space = ? AND key {_KEYS}"
-    found: dict[str, str] = dict(session.keyed(sql, space, wanted))
+    found: dict[str, str | bytes] = dict(session.keyed(sql, space, wanted))
     return {key: decoded(session, found[key], decode_entity) for key in keys if key in found}
 
 
@@ -273,11 +283,11 @@ def _relations_of(
 ) -> dict[str, list[Relation]]:
     by_key: dict[RelationKey, Relation] = {}
     for end in ("first", "second"):
-        sql = f"SELECT first, second, value FROM relation WHERE space = ? AND {end} {_KEYS}"
-        for first, second, text in session.keyed(sql, space, keys):
+        sql = f"SELECT first, second, chunks, value FROM relation WHERE space = ? AND {end} {_KEYS}"
+        for first, second, *row in session.keyed(sql, space, keys):
             key = RelationKey(first, second)
             if key not in by_key:
-                by_key[key] = decoded(session, text, decode_relation)
+                by_key[key] = _relation(session, *row)
     relations = _walkable(session, space, sorted(by_key.values(), key=lambda r: (-r.weight, r.key)), filter)
     found: dict[str, list[Relation]] = {key: [] for key in keys}
     for relation in relations:

@@ -20,7 +20,7 @@ _BATCH = 256
 
 
 class SqliteKVStorage(SqliteStorage, KVStorage):
-    """JSON objects in one SQLite file, as compact text with sorted keys: equal values are equal bytes.
+    """JSON objects in one SQLite file, compact, deflated and with sorted keys: equal values are equal bytes.
 
     Args:
         working_dir: Folder of the file ``knowledge.db``; created when it is opened.
@@ -33,13 +33,13 @@ class SqliteKVStorage(SqliteStorage, KVStorage):
     async def get_many(self, keys: Sequence[str]) -> dict[str, JsonObject]:
         def work(session: SqliteSession, space: int) -> dict[str, JsonObject]:
             sql = "SELECT key, value FROM kv WHERE space = ? AND key IN (SELECT value FROM json_each(?))"
-            found: dict[str, str] = dict(session.keyed(sql, space, keys))
+            found: dict[str, str | bytes] = dict(session.keyed(sql, space, keys))
             return {key: _object(session, found[key]) for key in keys if key in found}
 
         return await self._read(work)
 
     async def put_many(self, values: Mapping[str, JsonObject]) -> None:
-        def write(session: SqliteSession, space: int, rows: list[tuple[str, str]]) -> None:
+        def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             session.write(
                 "INSERT INTO kv (space, key, value) VALUES (?, ?, ?)"
                 " ON CONFLICT (space, key) DO UPDATE SET value = excluded.value",
@@ -95,20 +95,20 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
         sql = "SELECT id, value FROM status WHERE space = ? AND id IN (SELECT value FROM json_each(?))"
 
         def work(session: SqliteSession, space: int) -> dict[str, DocRecord]:
-            found: dict[str, str] = dict(session.keyed(sql, space, ids))
+            found: dict[str, str | bytes] = dict(session.keyed(sql, space, ids))
             return {key: decoded(session, found[key], decode_record) for key in ids if key in found}
 
         return await self._read(work)
 
     async def put(self, records: Iterable[DocRecord]) -> None:
-        def write(session: SqliteSession, space: int, rows: list[tuple[str, str, str, str]]) -> None:
+        def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             session.write(
                 "INSERT INTO status (space, id, name, status, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT (space, id)"
                 " DO UPDATE SET name = excluded.name, status = excluded.status, value = excluded.value",
                 [(space, *row) for row in rows],
             )
 
-        def rows(records: Sequence[DocRecord]) -> list[tuple[str, str, str, str]]:
+        def rows(records: Sequence[DocRecord]) -> list[Row]:
             return [(r.id, r.name, r.status.value, encoded(encode_record(r))) for r in records]
 
         await self._put(list(records), rows, write)
@@ -136,7 +136,7 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
         session.write("DELETE FROM status WHERE space = ?", [(space,)])
 
 
-def _rows(pairs: Sequence[tuple[str, JsonObject]]) -> list[tuple[str, str]]:
+def _rows(pairs: Sequence[tuple[str, JsonObject]]) -> list[Row]:
     return [(key, encoded(value)) for key, value in pairs]
 
 
@@ -149,5 +149,5 @@ def _end(prefix: str) -> str | None:
     return None
 
 
-def _object(session: SqliteSession, text: str) -> JsonObject:
-    return decoded(session, text, dict)
+def _object(session: SqliteSession, stored: str | bytes) -> JsonObject:
+    return decoded(session, stored, dict)

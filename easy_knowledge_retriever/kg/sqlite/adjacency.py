@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easy_knowledge_retriever.kg.sqlite.mirror import Generation, Mirror, Part, Segment, Vocabulary, runs, visible
+from easy_knowledge_retriever.kg.sqlite.packing import unpack
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import RelationKey, SearchFilter, Subgraph
 
@@ -140,12 +141,12 @@ class _MentionMirror(Mirror[_Mentions]):
 
 class _RelationMirror(Mirror[_Relations]):
     source = "relation"
-    columns = "first, second, weight, json_extract(value, '$.chunk_ids')"
+    columns = "first, second, weight, chunks"
     batch = 65536
 
     def build(self, rows: Sequence[Row], vocabulary: Vocabulary) -> _Relations:
         seqs, first, second, weights, chunk_ids = zip(*rows, strict=True)
-        chunks: list[list[str]] = json.loads(f"[{','.join(chunk_ids)}]")
+        chunks: list[list[str]] = json.loads(f"[{','.join(map(unpack, chunk_ids))}]")
         return self._segment(
             np.array(seqs, np.int64),
             vocabulary.entities.numbers(first),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easy_knowledge_retriever.errors import StoreCorruptError
+from easy_knowledge_retriever.kg.sqlite.packing import PackingError
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import SearchFilter
 
@@ -245,7 +246,7 @@ class _Source(Generic[S]):
     def added(self, after: int) -> Iterator[list[Row]]:
         """Rows that came after a row number. One batch is in memory at a time."""
         table = self.mirror.source
-        sql = f"SELECT seq, {self.mirror.columns} FROM {table} WHERE space = ? AND seq > ? ORDER BY seq LIMIT ?"
+        sql = f"SELECT seq, {self.mirror.columns} FROM {table} NOT INDEXED WHERE space = ? AND seq > ? ORDER BY seq LIMIT ?"
         while rows := self.session.rows(sql, (self.space, after, self.mirror.batch)):
             yield rows
             after = rows[-1][0]
@@ -254,7 +255,7 @@ class _Source(Generic[S]):
         """A segment of rows."""
         try:
             return self.mirror.build(rows, self.vocabulary)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, PackingError) as error:
             raise StoreCorruptError(
                 f"rows of {str(self.session.store.path)!r} cannot be read: {error}", hint="restore a backup, or ingest anew"
             ) from error

@@ -12,9 +12,10 @@ __all__ = ["APPLICATION_ID", "VERSION", "check", "create"]
 
 APPLICATION_ID = 0x454B5242
 """``EKRB`` in the header of the file."""
-VERSION = 1
+VERSION = 2
 """Kept in ``user_version``. It grows with every change of the tables."""
 
+# JSON is packed, see `packing`: as text where it is short, else as bytes.
 # Rows that are mirrored in memory carry a `seq` that only grows: an overwritten row comes back under a new one, and the
 # old one goes into `removed`. From these two a reader learns what has changed since it last looked, whoever changed it.
 _TABLES = """
@@ -22,7 +23,7 @@ CREATE TABLE space (
     id INTEGER PRIMARY KEY, role TEXT NOT NULL, workspace TEXT NOT NULL, namespace TEXT NOT NULL,
     UNIQUE (role, workspace, namespace)
 );
-CREATE TABLE kv (space INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (space, key));
+CREATE TABLE kv (space INTEGER NOT NULL, key TEXT NOT NULL, value NOT NULL, UNIQUE (space, key));
 CREATE TABLE status (
     space INTEGER NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, value TEXT NOT NULL,
     UNIQUE (space, id)
@@ -33,29 +34,24 @@ CREATE TABLE vector (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, id TEXT NOT NULL, document_id TEXT NOT NULL,
     collection TEXT NOT NULL, value BLOB NOT NULL, UNIQUE (space, id)
 );
-CREATE INDEX vector_space ON vector (space);
 CREATE TABLE lexical (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, id TEXT NOT NULL, document_id TEXT NOT NULL,
     collection TEXT NOT NULL, fields TEXT NOT NULL, terms BLOB NOT NULL, counts BLOB NOT NULL, UNIQUE (space, id)
 );
-CREATE INDEX lexical_space ON lexical (space);
 CREATE TABLE entity (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
-    value TEXT NOT NULL, UNIQUE (space, key)
+    value NOT NULL, UNIQUE (space, key)
 );
-CREATE INDEX entity_space ON entity (space);
 CREATE TABLE relation (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL,
-    weight REAL NOT NULL, value TEXT NOT NULL, UNIQUE (space, first, second)
+    weight REAL NOT NULL, chunks NOT NULL, value NOT NULL, UNIQUE (space, first, second)
 );
-CREATE INDEX relation_space ON relation (space);
 CREATE INDEX relation_second ON relation (space, second);
 CREATE TABLE mention (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, entity TEXT NOT NULL, chunk TEXT NOT NULL,
     document_id TEXT NOT NULL, collection TEXT NOT NULL, weight REAL NOT NULL, source TEXT NOT NULL,
     UNIQUE (space, entity, chunk)
 );
-CREATE INDEX mention_space ON mention (space);
 CREATE INDEX mention_chunk ON mention (space, chunk);
 CREATE TABLE removed (
     number INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, space INTEGER NOT NULL, seq INTEGER NOT NULL
@@ -114,7 +110,7 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises:
         StoreCorruptError: It is something else, or shorter than it says.
-        StoreVersionError: A newer version of this library wrote it.
+        StoreVersionError: Another version of this library wrote it.
     """
     if path.stat().st_size == 0:
         raise StoreCorruptError(f"{str(path)!r} is empty", hint="nothing was changed; restore a backup, or move the file away")
@@ -123,6 +119,10 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
             f"{str(path)!r} is a database, but not a knowledge base", hint="give another working_dir; nothing was changed"
         )
     version = _number(connection, "user_version")
+    if version < VERSION:
+        raise StoreVersionError(
+            f"{str(path)!r} has format {version}, from before the first release", hint="ingest anew; nothing was changed"
+        )
     if version > VERSION:
         raise StoreVersionError(
             f"{str(path)!r} has format {version}, this library knows up to {VERSION}",

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from easy_knowledge_retriever.errors import ConfigError, StorageNotOpenError, StoreCorruptError
 from easy_knowledge_retriever.kg.base import JsonObject, Session, Storage, Store
+from easy_knowledge_retriever.kg.sqlite.packing import PackingError, pack, unpack
 from easy_knowledge_retriever.kg.sqlite.session import Space, SqliteSession
 from easy_knowledge_retriever.kg.sqlite.store import Durability, SqliteStore
 from easy_knowledge_retriever.settings import check_slug
 
-__all__ = ["SqliteStorage", "decoded", "encoded"]
+__all__ = ["SqliteStorage", "decoded", "encoded", "parsed"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,33 +130,40 @@ _DECODE = json.JSONDecoder().raw_decode
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=dict)
 
 
-def encoded(value: JsonObject) -> str:
-    """A JSON object as text; equal objects are equal texts."""
-    return _ENCODER.encode(value)
+def encoded(value: JsonObject | list[str]) -> str | bytes:
+    """JSON as it stands in a row; equal objects are equal rows."""
+    return pack(_ENCODER.encode(value))
 
 
-def _parsed(text: str) -> object:
+def parsed(stored: str | bytes) -> Any:
+    """The JSON of a row.
+
+    Raises:
+        ValueError: It is not what was written.
+        PackingError: So it is.
+    """
     # As json.loads without its two searches for white space, which we do not write.
+    text = unpack(stored)
     value, end = _DECODE(text)
     if end != len(text):
         raise ValueError(f"something follows at {end}")
     return value
 
 
-def decoded(session: SqliteSession, text: str, decode: Callable[[Any], T]) -> T:
-    """What a text in the database stands for.
+def decoded(session: SqliteSession, stored: str | bytes, decode: Callable[[Any], T]) -> T:
+    """What a row of JSON stands for.
 
     Args:
         session: The session that read it.
-        text: JSON.
+        stored: As it stands in the row.
         decode: Makes the value of the object.
 
     Raises:
         StoreCorruptError: It is not what was written.
     """
     try:
-        return decode(_parsed(text))
-    except (ValueError, KeyError, TypeError) as error:
+        return decode(parsed(stored))
+    except (ValueError, KeyError, TypeError, PackingError) as error:
         raise StoreCorruptError(
             f"a row of {str(session.store.path)!r} cannot be read: {error!r}", hint="restore a backup, or ingest anew"
         ) from error

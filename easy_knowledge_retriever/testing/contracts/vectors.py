@@ -17,7 +17,7 @@ from easy_knowledge_retriever.types import FloatVector, SearchFilter, VectorReco
 __all__ = ["VectorStorageContract"]
 
 CLOSE = 2e-3
-"""A storage may keep vectors in half precision."""
+"""A storage may keep vectors in half precision, or those of many dimensions with a byte each."""
 NAN, INFINITE = float("nan"), float("inf")
 
 
@@ -48,6 +48,22 @@ class VectorStorageContract(StorageContract[VectorStorage]):
             hits = await storage.search(row, 50)
             assert all(-1 <= hit.score <= 1 for hit in hits)
             assert hits[0].score == pytest.approx(1, abs=CLOSE)
+
+    async def test_vectors_of_many_dimensions_keep_their_cosines(self, storage: VectorStorage) -> None:
+        values = np.random.default_rng(3).standard_normal((60, 384)).astype(np.float32)
+        values /= np.linalg.norm(values, axis=1, keepdims=True)
+        await storage.put_many([VectorRecord(f"{n:02}", row) for n, row in enumerate(values)])
+        for row in values[:10]:
+            found = {hit.id: hit.score for hit in await storage.search(row, 60)}
+            assert [found[f"{n:02}"] for n in range(60)] == pytest.approx((values @ row).tolist(), abs=CLOSE)
+
+    async def test_what_was_read_and_is_written_again_stays(self, storage: VectorStorage) -> None:
+        values = np.random.default_rng(4).standard_normal((9, 200)).astype(np.float32)
+        await storage.put_many([VectorRecord(f"{n}", row) for n, row in enumerate(values)])
+        read = await storage.vectors(await storage.ids())
+        await storage.put_many([VectorRecord(key, vector) for key, vector in read.items()])
+        for key, vector in (await storage.vectors(await storage.ids())).items():
+            assert vector.tolist() == read[key].tolist()
 
     async def test_no_more_than_top_k(self, storage: VectorStorage) -> None:
         await self._put_axes(storage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -562,10 +563,11 @@ async def _closed_base(folder: Path, rows: int = 1) -> Path:
     return folder / "knowledge.db"
 
 
-async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [VERSION + 1, VERSION - 1])
+async def test_another_format_is_refused_and_left_alone(tmp_path: Path, other: int) -> None:
     path = await _closed_base(tmp_path)
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.execute(f"PRAGMA user_version = {other}")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreVersionError):
@@ -621,6 +623,7 @@ async def test_a_damaged_page_is_noticed_when_it_is_read(tmp_path: Path) -> None
     [
         ("kv", "value", "[1"),
         ("kv", "value", "7"),
+        ("kv", "value", b"\xff\xff"),
         ("vector", "value", b"\0\0\0"),
         ("lexical", "terms", b"\0" * 9),
         ("status", "value", "{}"),
@@ -660,12 +663,12 @@ async def test_a_full_disk_undoes_the_transaction(base: KnowledgeBase) -> None:
         await session.run(lambda inside: inside.rows("PRAGMA max_page_count = 100"))
     with pytest.raises(StorageError, match="full"):
         async with base.transaction() as inside:
-            await inside.stamps.put_many({str(n): {"text": "x" * 10_000} for n in range(200)})
+            await inside.stamps.put_many({str(n): {"text": random.Random(n).randbytes(5000).hex()} for n in range(200)})
     assert await marks(base) == {"a"}
     with pytest.raises(StorageError):
         async with base.transaction() as inside:
             with pytest.raises(StorageError, match="full"):
-                await inside.stamps.put_many({str(n): {"text": "x" * 10_000} for n in range(200)})
+                await inside.stamps.put_many({str(n): {"text": random.Random(n).randbytes(5000).hex()} for n in range(200)})
             await inside.stamps.put_many({"b": {}})
     await write(base, "c")
     assert await marks(base) == {"a", "c"} or await marks(base) == {"a", "b", "c"}
