@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
-from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.claim_facts import (
     Quantity,
     contradicts,
+    list_numbers,
     misplaces_numbers,
     missing_names,
     missing_quantities,
@@ -20,21 +21,18 @@ from easy_knowledge_retriever.operations.claim_facts import (
     quantities,
     swaps_roles,
 )
-from easy_knowledge_retriever.operations.likeness import PROBES, likeness
 from easy_knowledge_retriever.text.analyzer import analyze
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.text.sentences import sentences
 from easy_knowledge_retriever.types import Passage
 
 __all__ = [
-    "ALIKE",
     "STRETCH",
     "SUPPORT",
     "WEAKEST",
     "Alignment",
     "Evidence",
     "Sentence",
-    "align_by_embedding",
     "coverage",
     "idf_of",
     "share",
@@ -48,17 +46,18 @@ STRETCH = 6
 """Neighbouring terms of a claim that are looked at together: an addition to a true sentence stands in one place."""
 WEAKEST = 0.35
 """Share of every such stretch that the sentences must hold."""
-ALIKE = 0.7
-"""Likeness of embeddings from which a sentence carries a claim that has other words."""
 _COMPLETE = 0.9
 """Share of terms from which nothing further is looked for."""
 _GAIN = 0.15
 """Share of terms a further sentence must add."""
 _MOST_SENTENCES = 3
-_EMBEDDED_TEXTS = 40
-"""Texts embedded for one answer, probes included: this bounds the time of a local model."""
-_CANDIDATES = 6
-"""Sentences compared with one claim by embedding."""
+_PARTLY = 0.3
+"""Share of terms from which the rest of a claim is looked at by itself."""
+_WORD = re.compile(r"[^\W_]+")
+_BEGINNINGS = 4
+"""Sentences tried as the first one."""
+_NEARLY = 0.15
+"""How much less of the terms than the first such a sentence may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +89,20 @@ class Alignment:
     coverage: float = 0.0
     settled: bool = False
     """True if nothing further could change the verdict."""
+    gap: str = ""
+    """The stretch that the sentences hold least of, where they hold a part of the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a claim, read."""
+
+    text: str
+    terms: tuple[str, ...]
+    quantities: frozenset[Quantity]
+    language: str
+    numbers: tuple[int, ...]
+    """The passages it cites."""
 
 
 @dataclass(slots=True)
@@ -141,32 +154,49 @@ class Evidence:
     def align(self, text: str, numbers: Sequence[int]) -> Alignment:
         """What a part of a claim rests on among the passages of these numbers, by its words.
 
-        The sentence that covers most of its terms is taken, with up to two more that add to it. The claim is supported if
-        they and their headings hold :data:`SUPPORT` of its terms and :data:`WEAKEST` of every stretch of them, all its
-        quantities and names, and do not contradict it.
+        The sentence that holds most of its terms and quantities is taken, with up to two more that add to it. The claim is
+        supported if they and their headings hold :data:`SUPPORT` of its terms and :data:`WEAKEST` of every stretch of them,
+        all its quantities and names, and do not contradict it; if they do not, the next best sentences are tried.
         """
-        same = self.same_language(numbers)
         language = self.language or next((code for n in numbers if (code := self.language_of(n))), "")
-        terms = analyze(text, language or None)
-        weights = weights_of(terms, self.idf)
-        chosen = self._chosen(text, weights, numbers, language)
+        part = _Part(text, analyze(text, language or None), quantities(text), language, tuple(numbers))
+        weights = weights_of(part.terms, self.idf)
+        pool = [sentence for number in numbers for sentence in self.sentences_of(number)]
+        shares = [share(weights, sentence.terms) for sentence in pool]
+        order = sorted(range(len(pool)), key=lambda i: -shares[i])
+        nearest = self._aligned(part, weights, self._completed(part, weights, pool[order[0]], pool))
+        if nearest.supported:
+            return nearest
+        # Another sentence may carry it all the same, but only if it says as much: who changes a number or adds a "not"
+        # to a sentence must not be covered by the others around it.
+        for i in order[1:_BEGINNINGS]:
+            if shares[i] < shares[order[0]] - _NEARLY:
+                break
+            others = [s for s, held in zip(pool, shares, strict=True) if held <= shares[i] and s is not pool[order[0]]]
+            found = self._aligned(part, weights, self._completed(part, weights, pool[i], others))
+            if found.supported:
+                return found
+        return nearest
+
+    def _aligned(self, part: _Part, weights: Mapping[str, float], chosen: tuple[Sentence, ...]) -> Alignment:
         covered = share(weights, self._held(chosen))
-        reason = self._fault(text, chosen, numbers, language, same=same)
+        reason = self._fault(part, chosen)
         if reason:
-            return Alignment(text, chosen, reason=reason, coverage=covered, settled=reason == "numbers", judged_by="lexical")
-        enough = next((k for k in range(1, len(chosen) + 1) if self._carry(text, terms, weights, chosen[:k])), None)
+            return Alignment(part.text, chosen, reason=reason, coverage=covered, settled=reason == "numbers", judged_by="lexical")
+        enough = next((k for k in range(1, len(chosen) + 1) if self._carry(part, weights, chosen[:k])), None)
         if enough is None:
-            return Alignment(text, chosen, reason="words", coverage=covered, judged_by="lexical")
-        return Alignment(text, chosen[:enough], supported=True, judged_by="lexical", coverage=covered, settled=True)
+            gap = _gap(part, weights, self._held(chosen)) if covered >= _PARTLY else ""
+            return Alignment(part.text, chosen, reason="words", coverage=covered, judged_by="lexical", gap=gap)
+        return Alignment(part.text, chosen[:enough], supported=True, judged_by="lexical", coverage=covered, settled=True)
 
     def _held(self, chosen: Sequence[Sentence]) -> frozenset[str]:
         return frozenset().union(*(self.heading_of(s.passage.number) | s.terms for s in chosen))
 
-    def _carry(self, text: str, terms: Sequence[str], weights: Mapping[str, float], chosen: Sequence[Sentence]) -> bool:
+    def _carry(self, part: _Part, weights: Mapping[str, float], chosen: Sequence[Sentence]) -> bool:
         held = self._held(chosen)
-        if share(weights, held) < SUPPORT or weakest_stretch(terms, weights, held) < WEAKEST:
+        if share(weights, held) < SUPPORT or weakest_stretch(part.terms, weights, held) < WEAKEST:
             return False
-        return not missing_quantities(quantities(text), self._quantities_of(chosen))
+        return not missing_quantities(part.quantities, self._quantities_of(chosen))
 
     def nearest(self, text: str, number: int) -> Sentence:
         """The sentence of one passage that has most of a text's terms."""
@@ -177,19 +207,18 @@ class Evidence:
         """Whether one passage supports a text by itself."""
         return self.align(text, (number,)).supported
 
-    def candidates(self, text: str, numbers: Sequence[int]) -> list[Sentence]:
-        """Sentences worth comparing by embedding, those with most common terms first."""
+    def candidates(self, text: str, numbers: Sequence[int], limit: int) -> list[Sentence]:
+        """So many sentences that may say the same, those with most common terms first."""
         weights = weights_of(analyze(text, self.language or None), self.idf)
         pool = [sentence for number in numbers for sentence in self.sentences_of(number) if len(sentence.text.split()) >= 3]
-        return sorted(pool, key=lambda s: -share(weights, s.terms))[:_CANDIDATES]
+        return sorted(pool, key=lambda s: -share(weights, s.terms))[:limit]
 
-    def _chosen(self, text: str, weights: Mapping[str, float], numbers: Sequence[int], language: str) -> tuple[Sentence, ...]:
-        pool = [sentence for number in numbers for sentence in self.sentences_of(number)]
-        scores = [round(share(weights, s.terms), 6) for s in pool]
-        best = max(scores)
-        ties = [s for s, score in zip(pool, scores, strict=True) if score == best]
-        first = next((s for s in ties[:4] if not contradicts(text, s.text, language)), ties[0])
+    def _completed(
+        self, part: _Part, weights: Mapping[str, float], first: Sentence, pool: Sequence[Sentence]
+    ) -> tuple[Sentence, ...]:
+        """A sentence with those that add to it."""
         chosen, held = [first], set(first.terms)
+        best = share(weights, held)
         while best < _COMPLETE and len(chosen) < _MOST_SENTENCES:
             # A sentence that adds nothing but a number is about something else that has this number.
             gains = [share(weights, held | s.terms) if _adds_words(s.terms & weights.keys(), held) else 0.0 for s in pool]
@@ -199,104 +228,60 @@ class Evidence:
             best = gain
             chosen.append(pool[gains.index(gain)])
             held |= chosen[-1].terms
-        return (*chosen, *self._holders(text, frozenset(weights), chosen, pool))
-
-    def _holders(
-        self, text: str, terms: frozenset[str], chosen: Sequence[Sentence], pool: Sequence[Sentence]
-    ) -> tuple[Sentence, ...]:
-        """A sentence for quantities that the chosen ones lack, if there is one that shares more of the claim than they."""
-        missing = missing_quantities(quantities(text), self._quantities_of(chosen))
-        if not missing:
-            return ()
-        for sentence in pool:
-            held = quantities(sentence.text, every_word=True)
-            if _adds_words(terms & sentence.terms, chosen[0].terms) and not missing_quantities(missing, held):
-                return (sentence,)
-        return ()
+        missing = missing_quantities(part.quantities, self._quantities_of(chosen))
+        if missing:
+            chosen += [s for s in pool if _adds_words(weights.keys() & s.terms, first.terms) and _holds_all(s, missing)][:1]
+        return tuple(chosen)
 
     def _quantities_of(self, chosen: Sequence[Sentence]) -> frozenset[Quantity]:
-        headings = {sentence.passage.chunk.heading for sentence in chosen}
-        names = {sentence.passage.chunk.document_name for sentence in chosen}
-        texts = (*(sentence.text for sentence in chosen), *headings, *names)
-        return frozenset().union(*(quantities(text, every_word=True) for text in texts))
+        """Those of the sentences, of their headings and of the numbers of the list items in their passages."""
+        chunks = {sentence.passage.number: sentence.passage.chunk for sentence in chosen}.values()
+        texts = (*(sentence.text for sentence in chosen), *(f"{chunk.heading} . {chunk.document_name}" for chunk in chunks))
+        listed = frozenset(quantity for chunk in chunks for quantity in list_numbers(chunk.text))
+        return listed.union(*(quantities(text, every_word=True) for text in texts))
 
-    def _fault(self, text: str, chosen: Sequence[Sentence], numbers: Sequence[int], language: str, *, same: bool) -> str:
+    def _fault(self, part: _Part, chosen: Sequence[Sentence]) -> str:
         """What a claim says that must be so in its source and is not."""
-        if self._numbers_differ(text, chosen, same=same):
+        text, language, same = part.text, part.language, self.same_language(part.numbers)
+        if self._numbers_differ(part, chosen, same=same):
             return "numbers"
         main, whole = chosen[0].text, " ".join(sentence.text for sentence in chosen)
         if contradicts(text, main, language, same_language=same) and contradicts(text, whole, language, same_language=same):
             return "negation"
         if not same:
             return ""
-        chunks = [self.passages[number].chunk for number in numbers]
+        chunks = [self.passages[number].chunk for number in part.numbers]
         if missing_names(text, " ".join(f"{chunk.indexed_text} {chunk.document_name}" for chunk in chunks), language):
             return "names"
-        if opposes(text, whole):
+        if opposes(text, main):
             return "negation"
         return "roles" if swaps_roles(text, main, language) else ""
 
-    def _numbers_differ(self, text: str, chosen: Sequence[Sentence], *, same: bool) -> bool:
-        if missing_quantities(quantities(text), self._quantities_of(chosen)):
+    def _numbers_differ(self, part: _Part, chosen: Sequence[Sentence], *, same: bool) -> bool:
+        if missing_quantities(part.quantities, self._quantities_of(chosen)):
             return True
         source = f"{chosen[0].passage.chunk.heading} . {chosen[0].text}"
-        return same and len(chosen) == 1 and misplaces_numbers(text, source)
+        return same and len(chosen) == 1 and misplaces_numbers(part.text, source)
+
+
+def _holds_all(sentence: Sentence, wanted: Iterable[Quantity]) -> bool:
+    return not missing_quantities(wanted, quantities(sentence.text, every_word=True))
+
+
+def _gap(part: _Part, weights: Mapping[str, float], held: Container[str]) -> str:
+    words = [(m.start(), m.end(), terms) for m in _WORD.finditer(part.text) if (terms := analyze(m[0], part.language or None))]
+    if len(words) <= STRETCH:
+        return ""
+
+    def share_of(at: int) -> float:
+        return share({term: weights.get(term, 1.0) for *_, terms in words[at : at + STRETCH] for term in terms}, held)
+
+    at = min(range(len(words) - STRETCH + 1), key=share_of)
+    return part.text[words[at][0] : words[at + STRETCH - 1][1]]
 
 
 def _adds_words(terms: AbstractSet[str], held: AbstractSet[str]) -> bool:
     return any(term.isalpha() for term in terms - held)
-
-
-async def align_by_embedding(
-    pending: Sequence[tuple[Alignment, Sequence[int]]], evidence: Evidence, embedding: EmbeddingService
-) -> list[Alignment]:
-    """The alignments again, decided by embeddings where words did not decide, with one call for all.
-
-    Each claim is compared with the sentences of its passages that have most of its words; a claim beyond the number of
-    texts that may be embedded stays as it is.
-
-    Args:
-        pending: What words did not settle, with the numbers of the passages it cites.
-        evidence: The passages.
-        embedding: Embeds claims and sentences.
-
-    Raises:
-        UpstreamError: The embedding model failed.
-    """
-    texts: dict[str, int] = {probe: row for row, probe in enumerate(PROBES)}
-    wanted: dict[int, list[Sentence]] = {}
-    for position, (alignment, numbers) in enumerate(pending):
-        candidates = evidence.candidates(alignment.text, numbers)
-        added = {alignment.text, *(c.text for c in candidates)} - texts.keys()
-        if candidates and len(texts) + len(added) <= _EMBEDDED_TEXTS:
-            wanted[position] = candidates
-            for text in (alignment.text, *(c.text for c in candidates)):
-                texts.setdefault(text, len(texts))
-    if not wanted:
-        return [alignment for alignment, _ in pending]
-    vectors = await embedding.embed(list(texts), "document")
-    found = [alignment for alignment, _ in pending]
-    for position, candidates in wanted.items():
-        rows = vectors[[texts[candidate.text] for candidate in candidates]]
-        row = texts[found[position].text]
-        scores = likeness(vectors[row : row + 1], rows, vectors[: len(PROBES)])[0]
-        best = int(scores.argmax())
-        found[position] = _by_likeness(found[position], candidates[best], float(scores[best]), evidence)
-    return found
-
-
-def _by_likeness(alignment: Alignment, nearest: Sentence, score: float, evidence: Evidence) -> Alignment:
-    """Supported if it is near enough, unless quantities or negations differ."""
-    number = nearest.passage.number
-    same = evidence.same_language((number,))
-    language = evidence.language or evidence.language_of(number)
-    chosen = (nearest, *(s for s in alignment.sentences if s is not nearest)) if same else (nearest,)
-    if contradicts(alignment.text, nearest.text, language, same_language=same):
-        return replace(alignment, sentences=chosen[:1], reason="negation", judged_by="embedding")
-    supported = score >= ALIKE and alignment.reason == "words"
-    if not supported:
-        return replace(alignment, sentences=chosen[:1], judged_by="embedding")
-    return replace(alignment, sentences=chosen[:1], supported=True, reason="", judged_by="embedding", settled=True)
 
 
 def idf_of(texts: Iterable[Sequence[str]]) -> dict[str, float]:

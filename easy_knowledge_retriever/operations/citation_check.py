@@ -9,7 +9,8 @@ from typing import Literal
 
 from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import EmbeddingService
-from easy_knowledge_retriever.operations.alignment import Alignment, Evidence, align_by_embedding
+from easy_knowledge_retriever.operations.alignment import Alignment, Evidence
+from easy_knowledge_retriever.operations.alignment_embedding import align_by_embedding
 from easy_knowledge_retriever.operations.citation_markers import Cited, Marker, markers_in
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
 from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts

@@ -15,6 +15,7 @@ from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 __all__ = [
     "Quantity",
     "contradicts",
+    "list_numbers",
     "misplaces_numbers",
     "missing_names",
     "missing_quantities",
@@ -121,6 +122,9 @@ _TOKEN = re.compile(
 )
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_LIST_ITEM = re.compile(r"^[ \t]*\(?(\d{1,3})[.)]", re.MULTILINE)
+_LISTED = "listed"
+"""The unit of the number of a list item, and of a number in parentheses after another one."""
 _LIST_NUMBER = re.compile(r"^\W*(?:\d{1,3}|[a-z])[.)]\s", re.IGNORECASE)
 _PER_CENT = re.compile(r"\b(?:per|pour|por) (?:cent|ciento)\b", re.IGNORECASE)
 
@@ -147,10 +151,18 @@ def quantities(text: str, *, every_word: bool = False) -> frozenset[Quantity]:
         if word is None and not token[0].isdigit():
             continue
         value, after = _multiplied(word or _canonical(token), tokens, at + 1)
+        if _is_reference(tokens, at):
+            found.add(Quantity(value, _LISTED))
+            continue
         unit = _unit_after(tokens, after) or (_unit_before(tokens[at - 1], value) if at else "")
         if word is None or unit or every_word:
             found.add(Quantity(value, unit))
     return frozenset(found)
+
+
+def list_numbers(text: str) -> frozenset[Quantity]:
+    """The numbers of the list items of a text, which "Article 6(4)" and "point 2" refer to."""
+    return frozenset(Quantity(str(int(number)), _LISTED) for number in _LIST_ITEM.findall(text))
 
 
 def _tokens(text: str) -> list[str]:
@@ -170,6 +182,11 @@ def _canonical(number: str) -> str:
     if not whole or ("," not in number and "." in whole):  # a section such as 3.2.1 is no decimal
         return f"{whole}.{part}" if whole else part
     return f"{whole.replace('.', '')}.{part}".rstrip("0").rstrip(".")
+
+
+def _is_reference(tokens: Sequence[str], at: int) -> bool:
+    """Whether a number stands in parentheses right after another number or parenthesis: 6(4)."""
+    return 2 <= at < len(tokens) - 1 and tokens[at - 1] == "(" and tokens[at + 1] == ")" and tokens[at - 2][0] in "0123456789)"
 
 
 def _multiplied(value: str, tokens: Sequence[str], at: int) -> tuple[str, int]:
@@ -204,7 +221,15 @@ def missing_quantities(claim: Iterable[Quantity], held: Collection[Quantity]) ->
     units: dict[str, set[str]] = {}
     for quantity in held:
         units.setdefault(quantity.value, set()).add(quantity.unit)
-    return {q for q in claim if q.value not in units or (q.unit and not {q.unit, ""} & units[q.value])}
+    return {quantity for quantity in claim if not _fits(quantity.unit, units.get(quantity.value, set()))}
+
+
+def _fits(unit: str, held: Collection[str]) -> bool:
+    if unit == _LISTED:
+        return bool(held)
+    if unit in _LABELS:
+        return bool({unit, "", _LISTED} & set(held))
+    return bool({unit, ""} & set(held)) if unit else any(other != _LISTED for other in held)
 
 
 def misplaces_numbers(claim: str, source: str) -> bool:
@@ -215,7 +240,7 @@ def misplaces_numbers(claim: str, source: str) -> bool:
     """
     stated, told = _slots(_tokens(claim)), _slots(_tokens(source))
     occurring = Counter(number for _, number, _ in told)
-    if any(count > occurring[number] for number, count in Counter(number for _, number, _ in stated).items()):
+    if any(0 < occurring[number] < count for number, count in Counter(number for _, number, _ in stated).items()):
         return True
     return any(
         before.isalpha()
@@ -290,6 +315,10 @@ _NO_NEGATION = re.compile(
 )
 _CLAUSE_END = frozenset(".,;:()!?")
 _AFTER_CUE = 3
+_AROUND = 5
+"""Terms on both sides of a negation of the source that show whether the claim speaks of the same."""
+_NEAR = 0.6
+"""Share of them that the claim must hold to be contradicted."""
 
 
 _OPPOSITES = (
@@ -306,12 +335,15 @@ _OPPOSITES = (
     (r"\b(?:more|greater|higher|plus grand\w*|superieure?s?)\b", r"\b(?:less|smaller|lower|fewer|inferieure?s?)\b"),
     (r"\b(?:increas\w+|augment\w+)\b", r"\b(?:decreas\w+|reduc\w+|diminu\w+|reduit\w*)\b"),
 )
+_COMPARABLE = 2.5
 _OPPOSED = tuple((re.compile(one), re.compile(other)) for one, other in _OPPOSITES)
 """Words of opposite meaning: who says one and not the other says the contrary of who says the other and not the one."""
 
 
 def opposes(claim: str, source: str) -> bool:
-    """Whether a claim says "at least" where the source says "at most", and the like."""
+    """Whether a claim says "at least" where the source says "at most", and the like; a long source says much else."""
+    if len(source) > _COMPARABLE * len(claim):
+        return False
     stated, told = fold(claim), fold(source)
     for one, other in _OPPOSED:
         in_claim = (one.search(stated) is not None, other.search(stated) is not None)
@@ -321,15 +353,17 @@ def opposes(claim: str, source: str) -> bool:
     return False
 
 
-def _scopes(text: str, language: str) -> list[frozenset[str]]:
+def _scopes(text: str, language: str, before: int | None = None, after: int = _AFTER_CUE) -> list[frozenset[str]]:
     """For each negation the terms next to it, within its clause: what it negates."""
+    if before is None:
+        before = 0 if language == "en" else 1
     folded = _NO_NEGATION.sub(" ", fold(text).replace("n't", " not"))
     tokens = _TOKEN.findall(folded)
     found = []
     for at, token in enumerate(tokens):
         if token in _CUES and not (token == "pas" and tokens[at - 1 : at] == ["un"]):
-            before = _clause(reversed(tokens[:at]))[:1] if language != "en" else []
-            found.append(frozenset(analyze(" ".join((*before, *_clause(tokens[at + 1 :])[:_AFTER_CUE])), language or None)))
+            words = (*_clause(reversed(tokens[:at]))[:before], *_clause(tokens[at + 1 :])[:after])
+            found.append(frozenset(analyze(" ".join(words), language or None)))
     return found
 
 
@@ -368,8 +402,13 @@ def contradicts(claim: str, source: str, language: str, *, same_language: bool =
     if _SOFT.search(fold(claim)) is not None:
         return False
     terms = frozenset(analyze(claim, language or None))
+    around = _scopes(source, language, before=_AROUND, after=_AROUND)
     return any(
-        len(scope & terms) >= min(2, len(scope)) and scope and not any(scope & other for other in in_claim) for scope in in_source
+        scope
+        and len(scope & terms) >= min(2, len(scope))
+        and len(near & terms) >= _NEAR * len(near)
+        and not any(scope & other for other in in_claim)
+        for scope, near in zip(in_source, around, strict=True)
     )
 
 
