@@ -128,6 +128,7 @@ class EasyKnowledgeRetriever:
         language: Language of descriptions a model writes; ``auto`` is that of the document.
         entity_types: What a model is asked to look for; others are kept and counted in a warning.
         relation_types: Keywords a model may give to relations; any if empty. Others are kept and counted in a warning.
+        resolution: ``names`` merges the variants of a name in the documents ingested from now on; ``off`` does not.
         prompts: What a language model is told, see :class:`~easy_knowledge_retriever.prompts.prompt_set.PromptSet`.
         on_prompt: Is called with each prompt for an answer and the passages in it before it is sent; an exception stops the
             call.
@@ -193,6 +194,7 @@ class EasyKnowledgeRetriever:
         language: str = _DEFAULT.language,
         entity_types: Sequence[str] = _DEFAULT.entity_types,
         relation_types: Sequence[str] = _DEFAULT.relation_types,
+        resolution: Literal["off", "names"] = _DEFAULT.resolution,
         prompts: PromptSet = _PROMPTS,
         on_prompt: PromptHook | None = None,
         observer: Observer = ignore,

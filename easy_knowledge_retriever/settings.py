@@ -85,6 +85,7 @@ class Settings:
     language: str = "English"
     entity_types: tuple[str, ...] = DEFAULT_ENTITY_TYPES
     relation_types: tuple[str, ...] = ()
+    resolution: Literal["off", "names"] = "names"
     durability: Literal["full", "relaxed"] = "full"
     lock_timeout: float = 10.0
     embedding_check: Literal["error", "warn"] = "error"
@@ -134,6 +135,7 @@ _CHOICES = {
     "source_ids_limit_method": ("FIFO", "KEEP"),
     "durability": ("full", "relaxed"),
     "embedding_check": ("error", "warn"),
+    "resolution": ("off", "names"),
 }
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Document",
     "Entity",
     "EntityMention",
+    "Expansion",
     "Extraction",
     "ExtractionExample",
     "ExtractionSource",
@@ -41,6 +42,9 @@ __all__ = [
     "MentionEdge",
     "Metadata",
     "MetadataValue",
+    "NameRow",
+    "NameUse",
+    "Naming",
     "PageSpan",
     "Passage",
     "Reference",
@@ -259,6 +263,59 @@ class Transcript:
     def is_empty(self) -> bool:
         """Whether the model has not answered yet."""
         return not any(self.parts)
+
+
+class NameUse(NamedTuple):
+    """How one document uses a name. Empty is unknown."""
+
+    kind: str = ""
+    """Person, Organization, Location, Event, Content, Thing or Concept."""
+    look: str = ""
+    """``proper``, ``common`` (written small), ``acronym`` or ``acronyms`` (``LLMs``)."""
+    life: str = ""
+    """Life dates it gives a person: ``1938-1994`` or ``1938``."""
+
+
+class Expansion(NamedTuple):
+    """That a chunk says what an acronym stands for; both as folded names."""
+
+    acronym: str
+    name: str
+    chunk_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How one document uses its names."""
+
+    uses: Mapping[str, NameUse] = field(default_factory=dict)
+    """By folded name."""
+    expansions: tuple[Expansion, ...] = ()
+    """Each acronym and name once, with the first chunk that says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameRow:
+    """How all documents together use one folded name, and what a user decided of it. Its size knows nothing of theirs."""
+
+    documents: int = 0
+    """How many use it."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """Kind of thing → number of documents."""
+    looks: Mapping[str, int] = field(default_factory=dict)
+    lives: Mapping[str, int] = field(default_factory=dict)
+    expansions: Mapping[str, int] = field(default_factory=dict)
+    """Name this acronym stands for → number of documents that say so."""
+    acronyms: Mapping[str, int] = field(default_factory=dict)
+    """Acronym that stands for this name → number of documents that say so."""
+    apart: bool = False
+    """A user took it out of what it was merged into."""
+    whole: bool = False
+    """A user said that it is one thing, whatever the documents say."""
+    into: str = ""
+    """Name a user merged it into."""
+    merged: tuple[str, ...] = ()
+    """Names a user merged into this one, in order."""
 
 
 class RelationKey(NamedTuple):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.planning import GraphChange
+from easy_knowledge_retriever.ingestion.planning import GraphChange, Said
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.ingestion.summarizing import put_marks
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, staged_key
 from easy_knowledge_retriever.kg.usage_ledger import add_document_usage, drop_document_usage, fold_versions
-from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records, mention_edges
+from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records
 from easy_knowledge_retriever.spending.account import Account
 from easy_knowledge_retriever.types import (
     Chunk,
@@ -20,11 +20,11 @@ from easy_knowledge_retriever.types import (
     Extraction,
     FloatVector,
     FloatVectors,
-    MentionEdge,
+    Naming,
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_deletion", "commit_version", "parse_key", "parse_of"]
+__all__ = ["Version", "commit_decision", "commit_deletion", "commit_version", "parse_key", "parse_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,13 @@ class Version:
     """Each with an entity for every end of its relations."""
     account: Account = field(default_factory=Account)
     """What it cost."""
+    naming: Naming = field(default_factory=Naming)
+    """How it uses its names; empty if names are not resolved."""
+
+    @property
+    def said(self) -> Said:
+        """What it says."""
+        return Said(self.document.name, self.chunks, self.extractions, self.naming)
 
 
 def parse_key(digest: str, parser: str) -> str:
@@ -82,7 +89,7 @@ async def commit_version(
             failpoint("tx-begin")
             await _drop_parses(inside, version.document.id, standing)
             await _put_version(inside, version)
-            waiting = await _put_graph(inside, change, graph_vectors, mention_edges(version.chunks, version.extractions))
+            waiting = await _put_graph(inside, change, graph_vectors)
             if paid_for or (standing is not None and standing.pending_version):
                 await _drop_staged(inside, version.document.id)
             await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
@@ -110,16 +117,27 @@ async def commit_deletion(
         document_id = standing.id
         failpoint("delete-begin")
         await inside.status.delete([document_id])
-        waiting = await _put_graph(inside, change, graph_vectors, [])
+        waiting = await _put_graph(inside, change, graph_vectors)
         await _drop_version(inside, change, (), ())
         await _drop_parses(inside, document_id, standing)
         await _drop_staged(inside, document_id)
         await drop_document_usage(inside, document_id)
         await inside.manifests.delete_many([document_id])
+        await inside.naming.delete_many([document_id])
         await inside.documents.delete_many([document_id])
         await _put_stamps(inside, change, waiting, change.stamps.embedding)
         failpoint("delete-before-commit")
     failpoint("delete-after-commit")
+    return True
+
+
+async def commit_decision(kb: KnowledgeBase, change: GraphChange, graph_vectors: Mapping[str, FloatVector]) -> bool:
+    """Writes what a user decided of names; False, with nothing written, if the base has changed since the plan."""
+    async with kb.transaction() as inside:
+        if await generation_of(inside) != change.stamps.generation:
+            return False
+        waiting = await _put_graph(inside, change, graph_vectors)
+        await _put_stamps(inside, change, waiting, change.stamps.embedding)
     return True
 
 
@@ -129,6 +147,8 @@ async def _put_version(kb: KnowledgeBase, version: Version) -> None:
     await kb.documents.put_many({document.id: document})
     await kb.parses.put_many({parse_key(document.digest, document.parser): _pointer(document)})
     await kb.manifests.put_many({document.id: tuple(chunk.id for chunk in chunks)})
+    await kb.naming.delete_many([] if version.naming.uses else [document.id])
+    await kb.naming.put_many({document.id: version.naming} if version.naming.uses else {})
     await kb.chunks.put_many({chunk.id: chunk for chunk in chunks})
     failpoint("tx-after-chunks")
     if chunks:
@@ -139,16 +159,16 @@ async def _put_version(kb: KnowledgeBase, version: Version) -> None:
     await kb.extractions.put_many({extraction_key(e.chunk_id, e.source): e for e in version.extractions})
 
 
-async def _put_graph(
-    kb: KnowledgeBase, change: GraphChange, vectors: Mapping[str, FloatVector], mentions: Sequence[MentionEdge]
-) -> Unembedded:
-    """Entities, relations, mentions and their vectors; gives what has to wait for its vector."""
-    await kb.graph.delete_mentions(change.old_chunks)
+async def _put_graph(kb: KnowledgeBase, change: GraphChange, vectors: Mapping[str, FloatVector]) -> Unembedded:
+    """Names, entities, relations, mentions and their vectors; gives what has to wait for its vector."""
+    await kb.names.put_many({group: rows for group, rows in change.names.items() if rows})
+    await kb.names.delete_many([group for group, rows in change.names.items() if not rows])
+    await kb.graph.delete_mentions([*change.old_chunks, *change.moved_chunks])
     await kb.graph.delete_relations(change.gone_relations)
     await kb.graph.delete_entities(change.gone_entities)
     await kb.graph.put_entities(change.entities)
     await kb.graph.put_relations(change.relations)
-    await kb.graph.put_mentions(mentions)
+    await kb.graph.put_mentions(change.mentions)
     await put_marks(kb, change)
     failpoint("tx-after-graph")
 

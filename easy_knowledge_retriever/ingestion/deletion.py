@@ -8,7 +8,7 @@ from collections.abc import Callable
 from easy_knowledge_retriever.errors import UpstreamError
 from easy_knowledge_retriever.ingestion.committing import commit_deletion
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, model_of
-from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
+from easy_knowledge_retriever.ingestion.planning import GraphChange, Said, plan_change
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
@@ -53,7 +53,7 @@ async def delete_document(
     knows = embedding is not None and stamps.embedding == model_of(embedding)
     vectors = GraphVectors(embedding if knows else None)
     while True:
-        change = mark(await plan_change(kb, document_id, "", (), settings))
+        change = mark(await plan_change(kb, document_id, Said(), settings))
         try:
             await vectors.embed(change)
         except UpstreamError as error:

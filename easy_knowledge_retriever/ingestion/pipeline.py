@@ -33,6 +33,7 @@ from easy_knowledge_retriever.operations.base import Extractor, PaidExtractor
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
 from easy_knowledge_retriever.operations.extraction_local import LocalNames
 from easy_knowledge_retriever.operations.merging import counted
+from easy_knowledge_retriever.operations.naming import naming_of
 from easy_knowledge_retriever.operations.references import DeclaredReferences
 from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.settings import Settings
@@ -48,6 +49,7 @@ from easy_knowledge_retriever.types import (
     FloatVectors,
     IngestReport,
     Metadata,
+    Naming,
     SummaryReport,
 )
 
@@ -204,7 +206,9 @@ class Ingestion:
                 failpoint("record-written")
                 found = await extract(run, there.document, there.chunks, (), self._llm_extractor, there.read)
                 with run.stage("commit"):
-                    ready = Version(there.document, there.chunks, there.vectors, (*there.others, *found), run.account)
+                    extractions = (*there.others, *found)
+                    naming = self._naming(there.chunks, extractions)
+                    ready = Version(there.document, there.chunks, there.vectors, extractions, run.account, naming)
                     await self._commit(ready, _processed(run.record, there.document, there.chunks), standing)
                 return _report(run, ready)
 
@@ -238,7 +242,9 @@ class Ingestion:
                 extracting = group.create_task(extract(run, document, chunks, self._extractors, self._llm_extractor, known))
             failpoint("extracted")
             with run.stage("commit"):
-                ready = Version(document, chunks, embedding.result(), extracting.result(), run.account)
+                extractions = extracting.result()
+                naming = self._naming(chunks, extractions)
+                ready = Version(document, chunks, embedding.result(), extractions, run.account, naming)
                 change = await self._commit(ready, _processed(run.record, document, chunks), standing)
             await self._summarize(run, [fact.key for fact in change.facts if fact.pending])
             return _report(run, ready)
@@ -250,6 +256,9 @@ class Ingestion:
                 vectors = await embed_chunks(self._embedding, chunks, progress)
             failpoint("embed-done")
             return vectors
+
+    def _naming(self, chunks: Sequence[Chunk], extractions: Sequence[Extraction]) -> Naming:
+        return naming_of(chunks, extractions) if self._settings.resolution == "names" else Naming()
 
     async def _chunks(self, document: Document, marker: Marker) -> tuple[Chunk, ...]:
         return await apply_chunking(
@@ -364,7 +373,7 @@ class Ingestion:
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
-        change = await plan_change(self._kb, document.id, document.name, version.extractions, self._settings)
+        change = await plan_change(self._kb, document.id, version.said, self._settings)
         self._check(change.stamps)
         await vectors.embed(change)
         failpoint("planned")

@@ -27,13 +27,15 @@ from easy_knowledge_retriever.errors import (
     UpstreamError,
 )
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.planning import GraphChange, ledger_of
+from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import Stamps, Unembedded, put_stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Progress
 from easy_knowledge_retriever.operations.budget import CountTokens
+from easy_knowledge_retriever.operations.ledger import ledger_of
 from easy_knowledge_retriever.operations.merging import evidence_in
+from easy_knowledge_retriever.operations.name_rows import identifier_of
 from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import (
@@ -203,7 +205,8 @@ class Summaries:
         if not wanted:
             return []
         chunk_ids = (await self._kb.manifests.get_many([document_id])).get(document_id, ())
-        mentioned = evidence_in((extraction, "") for extraction in (await ledger_of(self._kb, chunk_ids)).values())
+        ledger = (await ledger_of(self._kb, chunk_ids)).values()
+        mentioned = evidence_in(((extraction, "") for extraction in ledger), await identifier_of(self._kb, ledger))
         return [key for key in wanted if key in (mentioned.entities if isinstance(key, str) else mentioned.relations)]
 
     async def settle(self, keys: Sequence[FactKey], progress: Progress = _ignored) -> SummaryReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -17,6 +17,9 @@ from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.indexing import has_vector, lexical_records, mention_edges
 from easy_knowledge_retriever.operations.merging import Evidence, Limits, evidence_in, merged_entity, merged_relation
+from easy_knowledge_retriever.operations.name_rows import recounted
+from easy_knowledge_retriever.operations.naming import naming_of
+from easy_knowledge_retriever.operations.resolution import Identifier, Names
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.types import (
     Chunk,
@@ -26,6 +29,8 @@ from easy_knowledge_retriever.types import (
     Entity,
     Extraction,
     FactKey,
+    NameRow,
+    Naming,
     Relation,
     RelationKey,
 )
@@ -88,6 +93,9 @@ class _State:
     manifests: dict[str, tuple[str, ...]]
     chunks: dict[str, Chunk]
     ledger: tuple[Extraction, ...]
+    naming: dict[str, Naming]
+    names: Names
+    identify: Identifier
     evidence: Evidence
     entities: dict[str, Entity]
     relations: dict[RelationKey, Relation]
@@ -114,7 +122,7 @@ async def verify(
         findings += [finding async for finding in _indexes(seen, state)]
         findings += [finding async for finding in _summaries(seen, state)]
         if deep:
-            findings += [*_merged(state, settings or Settings())]
+            findings += [*_merged(state, settings or Settings()), *_named(state)]
             findings += [finding async for finding in _mentions(seen, state)]
             findings += [finding async for finding in _postings(seen, state)]
             findings += [finding async for finding in _vectors(seen, state)]
@@ -124,7 +132,10 @@ async def verify(
 async def _state(kb: KnowledgeBase) -> _State:
     records = {record.id: record for record in await kb.status.page()}
     ledger = tuple([extraction async for _, extraction in kb.extractions.scan()])
-    names = {key: record.name for key, record in records.items()}
+    file_paths = {key: record.name for key, record in records.items()}
+    names = Names(dict([row async for row in kb.names.scan()]))
+    naming = dict([row async for row in kb.naming.scan()])
+    identify = Identifier(names, {document_id: said.uses for document_id, said in naming.items()})
     return _State(
         stamps=await stamps_of(kb),
         records=records,
@@ -132,7 +143,10 @@ async def _state(kb: KnowledgeBase) -> _State:
         manifests=dict([row async for row in kb.manifests.scan()]),
         chunks=dict([row async for row in kb.chunks.scan()]),
         ledger=ledger,
-        evidence=evidence_in((extraction, names.get(extraction.document_id, "")) for extraction in ledger),
+        naming=naming,
+        names=names,
+        identify=identify,
+        evidence=evidence_in(((e, file_paths.get(e.document_id, "")) for e in ledger), identify),
         entities=await kb.graph.entities(await kb.graph.keys()),
         relations=await kb.graph.relations(await kb.graph.relation_keys()),
     )
@@ -275,9 +289,32 @@ def _merged(state: _State, settings: Settings) -> Iterator[Finding]:
             yield Finding("I8", pair.id, "it is not what its mentions make of it")
 
 
+def _named(state: _State) -> Iterator[Finding]:
+    """Documents that were ingested without resolution have no naming, and their names count nowhere."""
+    told: dict[str, list[Extraction]] = {}
+    for extraction in state.ledger:
+        told.setdefault(extraction.document_id, []).append(extraction)
+    for document_id, naming in state.naming.items():
+        chunks = [chunk for key in state.manifests.get(document_id, ()) if (chunk := state.chunks.get(key)) is not None]
+        if naming_of(chunks, told.get(document_id, [])) != naming:
+            yield Finding("I8", document_id, "its naming is not what its chunks say")
+    counted: dict[str, Mapping[str, NameRow]] = {}
+    for naming in state.naming.values():
+        counted |= recounted(counted, Naming(), naming)
+    stored = {group: {key: _undecided(row) for key, row in rows.items()} for group, rows in state.names.groups.items()}
+    for group in sorted(counted.keys() | stored.keys()):
+        if counted.get(group, {}) != stored.get(group, {}):
+            yield Finding("I8", group, "its row of names is not what the documents say")
+
+
+def _undecided(row: NameRow) -> NameRow:
+    """The row without what a user decided, which no document says."""
+    return replace(row, apart=False, whole=False, into="", merged=())
+
+
 async def _mentions(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
     living = [extraction for extraction in state.ledger if extraction.chunk_id in state.chunks]
-    expected = {(edge.entity, edge.chunk_id): edge for edge in mention_edges(list(state.chunks.values()), living)}
+    expected = {(edge.entity, edge.chunk_id): edge for edge in mention_edges(list(state.chunks.values()), living, state.identify)}
     found = {
         (edge.entity, edge.chunk_id): edge
         for edges in (await kb.graph.mentions_of(list(state.entities))).values()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from easy_knowledge_retriever.kg.base import JsonObject
+from easy_knowledge_retriever.kg.base import JsonObject, JsonValue
 from easy_knowledge_retriever.types import (
     Block,
     Box,
@@ -14,9 +15,13 @@ from easy_knowledge_retriever.types import (
     Document,
     Entity,
     EntityMention,
+    Expansion,
     Extraction,
     Fragment,
     Link,
+    NameRow,
+    NameUse,
+    Naming,
     PageSpan,
     Relation,
     RelationKey,
@@ -33,6 +38,8 @@ __all__ = [
     "decode_entity",
     "decode_extraction",
     "decode_manifest",
+    "decode_name_rows",
+    "decode_naming",
     "decode_record",
     "decode_relation",
     "decode_summary",
@@ -42,6 +49,8 @@ __all__ = [
     "encode_entity",
     "encode_extraction",
     "encode_manifest",
+    "encode_name_rows",
+    "encode_naming",
     "encode_record",
     "encode_relation",
     "encode_summary",
@@ -173,6 +182,51 @@ def decode_transcript(data: Json) -> Transcript:
         parts=tuple(tuple(Reply(text, cut) for text, cut in part) for part in data.get("parts", [[]])),
         complete=data.get("complete", False),
     )
+
+
+def encode_naming(value: Naming) -> JsonObject:
+    """How a document uses its names as a JSON object: names of one use stand together."""
+    names: dict[NameUse, list[str]] = {}
+    for key, use in value.uses.items():
+        names.setdefault(use, []).append(key)
+    return {
+        "uses": [[*use, keys] for use, keys in sorted(names.items())],
+        "expansions": [list(expansion) for expansion in value.expansions],
+    }
+
+
+def decode_naming(data: Json) -> Naming:
+    """How the document of an object uses its names."""
+    uses = {key: NameUse(kind, look, life) for kind, look, life, keys in data["uses"] for key in keys}
+    return Naming(
+        uses=dict(sorted(uses.items())),
+        expansions=tuple(Expansion(*row) for row in data["expansions"]),
+    )
+
+
+def encode_name_rows(value: Mapping[str, NameRow]) -> JsonObject:
+    """The rows of a group of names as a JSON object; what is empty is left out."""
+    return {key: {name: part for name, part in _parts(row).items() if part} for key, row in value.items()}
+
+
+def _parts(row: NameRow) -> dict[str, JsonValue]:
+    return {
+        "documents": row.documents,
+        "kinds": dict(row.kinds),
+        "looks": dict(row.looks),
+        "lives": dict(row.lives),
+        "expansions": dict(row.expansions),
+        "acronyms": dict(row.acronyms),
+        "apart": row.apart,
+        "whole": row.whole,
+        "into": row.into,
+        "merged": list(row.merged),
+    }
+
+
+def decode_name_rows(data: Json) -> dict[str, NameRow]:
+    """The rows an object stands for."""
+    return {key: NameRow(**{**parts, "merged": tuple(parts.get("merged", ()))}) for key, parts in data.items()}
 
 
 def encode_manifest(value: tuple[str, ...]) -> JsonObject:

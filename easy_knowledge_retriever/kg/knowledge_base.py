@@ -13,7 +13,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.types import Chunk, Document, Extraction, SearchFilter, Summary, Transcript
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, NameRow, Naming, SearchFilter, Summary, Transcript
 
 __all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base", "staged_key"]
 
@@ -72,6 +72,10 @@ class KnowledgeBase:
     """Document id → ids of the chunks of its live version, in order."""
     extractions: Table[Extraction]
     """:func:`extraction_key` → extraction: the ledger."""
+    naming: Table[Naming]
+    """Document id → how its live version uses its names."""
+    names: Table[Mapping[str, NameRow]]
+    """``text.variants.group_key`` → folded name → how all documents together use it."""
     staged: Table[Transcript]
     """:func:`staged_key` → replies that were paid for, of versions that are not live yet. Emptied by the commit."""
     summaries: Table[Summary]
@@ -214,6 +218,8 @@ def knowledge_base(
         chunks=Table(kv.bind("chunks", workspace), codecs.encode_chunk, codecs.decode_chunk),
         manifests=Table(kv.bind("manifests", workspace), codecs.encode_manifest, codecs.decode_manifest),
         extractions=Table(kv.bind("extractions", workspace), codecs.encode_extraction, codecs.decode_extraction),
+        naming=Table(kv.bind("naming", workspace), codecs.encode_naming, codecs.decode_naming),
+        names=Table(kv.bind("names", workspace), codecs.encode_name_rows, codecs.decode_name_rows),
         staged=Table(kv.bind("staged", workspace), codecs.encode_transcript, codecs.decode_transcript),
         summaries=Table(kv.bind("summaries", workspace), codecs.encode_summary, codecs.decode_summary),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from easy_knowledge_retriever.operations.merging import Identify, by_name
 from easy_knowledge_retriever.operations.reading import language_of
 from easy_knowledge_retriever.operations.references import own_names
 from easy_knowledge_retriever.text.analyzer import analyze
-from easy_knowledge_retriever.text.folding import entity_key
 from easy_knowledge_retriever.types import (
     Chunk,
     Entity,
@@ -58,15 +58,21 @@ def chunk_vectors(chunks: Sequence[Chunk], vectors: FloatVectors) -> list[Vector
     ]
 
 
-def mention_edges(chunks: Sequence[Chunk], extractions: Iterable[Extraction]) -> list[MentionEdge]:
-    """One edge an entity and chunk, however often the chunk names it: heavier where the chunk is about the entity."""
+def mention_edges(chunks: Sequence[Chunk], extractions: Iterable[Extraction], identify: Identify = by_name) -> list[MentionEdge]:
+    """One edge an entity and chunk, however often the chunk names it: heavier where the chunk is about the entity.
+
+    Args:
+        chunks: The chunks.
+        extractions: What they say, and no others.
+        identify: Whom each name means.
+    """
     by_id = {chunk.id: chunk for chunk in chunks}
-    about = {chunk.id: _about(chunk) for chunk in chunks}
+    about = {chunk.id: _about(chunk, identify) for chunk in chunks}
     edges: dict[tuple[str, str], MentionEdge] = {}
     for extraction in extractions:
         chunk = by_id[extraction.chunk_id]
         for mention in extraction.entities:
-            key = entity_key(mention.name)
+            key = identify(chunk.document_id, mention.name).key
             defined = DEFINED_HERE if extraction.source == "declared" and mention.description else _NAMED
             weight = max(defined, about[chunk.id].get(key, _NAMED))
             edge = MentionEdge(key, chunk.id, chunk.document_id, chunk.collection, weight, extraction.source)
@@ -77,12 +83,12 @@ def mention_edges(chunks: Sequence[Chunk], extractions: Iterable[Extraction]) ->
     return list(edges.values())
 
 
-def _about(chunk: Chunk) -> dict[str, float]:
+def _about(chunk: Chunk, identify: Identify) -> dict[str, float]:
     """Keys of what the headings of a chunk name, with the weight of a mention there."""
     weights: dict[str, float] = {}
     for place, heading in enumerate(reversed(chunk.headings)):
         for name in own_names(heading):
-            weights.setdefault(entity_key(name), ABOUT_TITLE if place else ABOUT_HEADING)
+            weights.setdefault(identify(chunk.document_id, name).key, ABOUT_TITLE if place else ABOUT_HEADING)
     return weights
 
 

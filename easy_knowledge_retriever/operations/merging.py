@@ -7,7 +7,7 @@ taken away cannot be subtracted from a capped row, so a deletion merges again fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -29,14 +29,19 @@ __all__ = [
     "MAX_FRAGMENTS",
     "EntityEvidence",
     "Evidence",
+    "Identify",
+    "Identity",
     "Limits",
     "RelationEvidence",
     "absorb_entity",
     "absorb_relation",
+    "by_name",
     "counted",
+    "entity_told",
     "evidence_in",
     "merged_entity",
     "merged_relation",
+    "relation_told",
     "with_ends",
     "with_summary_of",
 ]
@@ -45,6 +50,27 @@ F = TypeVar("F", Entity, Relation)
 
 MAX_FRAGMENTS: Final = 32
 """Distinct descriptions shown of one entity or relation; every one is kept in the ledger."""
+
+
+class Identity(NamedTuple):
+    """The entity that a document speaks of by a name."""
+
+    key: str
+    label: str = ""
+    """Written after the name, in parentheses, where the name alone would be another entity's."""
+
+    def shown(self, name: str) -> str:
+        """The name with its label."""
+        return f"{name} ({self.label})" if self.label else name
+
+
+Identify = Callable[[str, str], Identity]
+"""Document id and name → the entity."""
+
+
+def by_name(_: str, name: str) -> Identity:
+    """The entity of a name as it is written, nothing resolved."""
+    return Identity(entity_key(name))
 
 
 class EntityEvidence(NamedTuple):
@@ -63,6 +89,8 @@ class RelationEvidence(NamedTuple):
     chunk_id: str
     file_path: str
     source: ExtractionSource
+    names: tuple[str, str]
+    """Of the two ends as they are written, in the order of the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +156,44 @@ def with_ends(extraction: Extraction) -> Extraction | None:
     )
 
 
-def evidence_in(extractions: Iterable[tuple[Extraction, str]]) -> Evidence:
-    """The mentions in extractions, each given with the name of its document."""
+def evidence_in(extractions: Iterable[tuple[Extraction, str]], identify: Identify = by_name) -> Evidence:
+    """The mentions in extractions, each given with the name of its document. A relation of an entity with itself is none.
+
+    Args:
+        extractions: With the names of their documents.
+        identify: Whom each name means.
+    """
     evidence = Evidence({}, {})
     for extraction, file_path in extractions:
-        chunk_id, source = extraction.chunk_id, extraction.source
         for entity in extraction.entities:
-            key = entity_key(entity.name)
-            evidence.entities.setdefault(key, []).append(EntityEvidence(entity, chunk_id, file_path, source))
+            key, told = entity_told(extraction, entity, file_path, identify)
+            evidence.entities.setdefault(key, []).append(told)
         for relation in extraction.relations:
-            pair = RelationKey.of(entity_key(relation.source), entity_key(relation.target))
-            evidence.relations.setdefault(pair, []).append(RelationEvidence(relation, chunk_id, file_path, source))
+            pair, stated = relation_told(extraction, relation, file_path, identify)
+            if pair.first != pair.second:
+                evidence.relations.setdefault(pair, []).append(stated)
     return evidence
+
+
+def entity_told(extraction: Extraction, mention: EntityMention, file_path: str, identify: Identify) -> tuple[str, EntityEvidence]:
+    """One mention with the key of its entity."""
+    whom = identify(extraction.document_id, mention.name)
+    if whom.label:
+        mention = replace(mention, name=whom.shown(mention.name))
+    return whom.key, EntityEvidence(mention, extraction.chunk_id, file_path, extraction.source)
+
+
+def relation_told(
+    extraction: Extraction, mention: RelationMention, file_path: str, identify: Identify
+) -> tuple[RelationKey, RelationEvidence]:
+    """One mention of a relation with its key."""
+    source, target = mention.source, mention.target
+    one, other = identify(extraction.document_id, source), identify(extraction.document_id, target)
+    names = (one.shown(source), other.shown(target))
+    if one.key > other.key:
+        one, other, names = other, one, names[::-1]
+    evidence = RelationEvidence(mention, extraction.chunk_id, file_path, extraction.source, names)
+    return RelationKey(one.key, other.key), evidence
 
 
 def counted(extractions: Iterable[Extraction]) -> tuple[int, int]:
@@ -193,14 +247,10 @@ def absorb_relation(relation: Relation, evidence: Sequence[RelationEvidence], li
         limits: What it may show.
     """
     fragments = _fragments(relation.fragments, ((e.chunk_id, e.mention.description) for e in evidence), limits)
-    names: dict[str, set[str]] = {relation.key.first: {relation.first_name}, relation.key.second: {relation.second_name}}
-    for e in evidence:
-        for name in (e.mention.source, e.mention.target):
-            names[entity_key(name)].add(name)
     return Relation(
         key=relation.key,
-        first_name=_spelling(names[relation.key.first]),
-        second_name=_spelling(names[relation.key.second]),
+        first_name=_spelling({relation.first_name, *(e.names[0] for e in evidence)}),
+        second_name=_spelling({relation.second_name, *(e.names[1] for e in evidence)}),
         keywords=_tally(relation.keywords, (word for e in evidence for word in e.mention.keywords)),
         fragments=fragments,
         weight=_sum([relation.weight, *(e.mention.weight for e in evidence)]),

@@ -17,6 +17,7 @@ from easy_knowledge_retriever.operations.context import write_context
 from easy_knowledge_retriever.operations.following import following_chunks, with_following
 from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.keywords import choose_names, name_candidates
+from easy_knowledge_retriever.operations.name_rows import read_names
 from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
 from easy_knowledge_retriever.query import QueryParam, QueryResult, as_failure
 from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts, share_places
@@ -341,9 +342,14 @@ class _Search:
         """The names in the question and the given keywords that exist, and those of them that a passage is about."""
         candidates = name_candidates(query.question)
         given = [name for word in query.low_keywords for name in name_candidates(word) if name.text == word]
+        keys = {candidate.key for candidate in (*candidates, *given)}
+        decided = await read_names(self.kb, keys)
+        entities = {key: decided.entities(key) for key in keys}
         # What can be seen of the graph is mentioned by something that can be seen.
-        known = await self.kb.graph.mentions_of([c.key for c in (*candidates, *given)], visible, 1)
-        names = tuple(dict.fromkeys((*choose_names(candidates, known), *choose_names(given, known))))
+        known = await self.kb.graph.mentions_of(sorted({key for meant in entities.values() for key in meant}), visible, 1)
+        meant = {key: found for key in keys if (found := [entity for entity in entities[key] if entity in known])}
+        chosen = (*choose_names(candidates, meant), *choose_names(given, meant))
+        names = tuple(dict.fromkeys(entity for key in chosen for entity in meant[key]))
         anchors = tuple(name for name in names if any(e.weight >= ABOUT_HEADING for e in known[name]))
         return replace(query, names=names, anchors=anchors)
 

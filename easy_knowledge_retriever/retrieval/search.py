@@ -6,21 +6,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
+from easy_knowledge_retriever.operations.ledger import ledger_of
 from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
+from easy_knowledge_retriever.operations.name_rows import identifier_of
 from easy_knowledge_retriever.text.analyzer import analyze
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import (
     AnalyzedQuery,
     Entity,
-    Extraction,
-    ExtractionSource,
     GraphFacts,
     Hit,
     MentionEdge,
@@ -154,15 +154,12 @@ class IndexSearches:
         ids |= {chunk_id for relation in relations for chunk_id in relation.chunk_ids}
         chunks = await self.kb.chunks.get_many(sorted(ids))
         names = {chunk_id: c.document_name for chunk_id, c in chunks.items() if self.filter.admits(c.document_id, c.collection)}
-        told = evidence_in((e, names[e.chunk_id]) for e in await self._ledger(sorted(names)))
+        ledger = (await ledger_of(self.kb, sorted(names))).values()
+        told = evidence_in(((e, names[e.chunk_id]) for e in ledger), await identifier_of(self.kb, ledger))
         return GraphFacts(
             tuple(merged_entity(e.key, told.entities[e.key], _ALL) for e in entities if e.key in told.entities),
             tuple(merged_relation(r.key, told.relations[r.key], _ALL) for r in relations if r.key in told.relations),
         )
-
-    async def _ledger(self, chunk_ids: Sequence[str]) -> Iterable[Extraction]:
-        keys = [extraction_key(chunk_id, source) for chunk_id in chunk_ids for source in get_args(ExtractionSource)]
-        return (await self.kb.extractions.get_many(keys)).values()
 
 
 _ALL = Limits(chunk_ids=sys.maxsize, file_paths=sys.maxsize, keep_first=True, more="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 __all__ = ["SpellingKind", "bare_words", "group_key", "is_acronym_of", "spelling_kind"]
 
@@ -18,11 +18,13 @@ before a person's name; the number."""
 
 _ARTICLE: Final = re.compile(r"(?:the|les?|la)\s+(?=\S)|l'(?=[^\W\d_]{3})")
 _HONORIFICS: Final = (
-    "dr|doctor|mr|mrs|ms|miss|mx|prof|professor|sir|dame|rev|reverend|hon|president|senator|captain|capt|colonel|col|general|gen|"
-    "lieutenant|lt|sergeant|sgt|major|maj|docteur|pr|professeur|mme|madame|mlle|mademoiselle|monsieur|maitre|mgr|monseigneur|"
-    "president|presidente|senateur|capitaine|lieutenant-colonel"
+    "dr|doctor|mr|mrs|ms|miss|mx|prof|professor|sir|dame|rev|reverend|hon|president|senator|captain|capt|colonel|col|"
+    "lieutenant|lt|sergeant|sgt|docteur|pr|professeur|mme|madame|mlle|mademoiselle|monsieur|maitre|mgr|monseigneur|"
+    "presidente|senateur|capitaine|lieutenant-colonel"
 )
-_BEFORE: Final = re.compile(rf"(?:(?:{_HONORIFICS})\.?|m\.)\s+(?=\S+\s+\S)")
+_INITIALS_ASIDE: Final = r"m\.\s+(?=[^\W\d_]{3,}\s+\S)"
+"""``M. Jean Dupont`` has a title, ``M. S. Swaminathan`` has initials."""
+_BEFORE: Final = re.compile(rf"(?:{_HONORIFICS})\.?\s+(?=\S+\s+\S)|{_INITIALS_ASIDE}")
 _AFTER: Final = re.compile(r",?\s+(?:ph\.?d|m\.?d|esq)\.?$")
 _OWN_ACRONYM: Final = re.compile(r"(.+?)\s*\(([^\W\d_]{2,8})\)$")
 _AND: Final = frozenset(("and", "et", "und"))
@@ -50,24 +52,14 @@ _SHORTEST: Final = 4
 """Letters of a word that may be a plural."""
 
 
-class _Forms(NamedTuple):
-    """A name with less and less that tells variants apart; two names are variants if their last forms are equal."""
-
-    plain: str
-    article: str
-    honorific: str
-    plural: str
-    acronym: bool
-    """Whether it holds its own acronym in parentheses, which none of the forms do."""
-
-
+@functools.lru_cache(maxsize=1 << 15)
 def group_key(key: str) -> str:
-    """What all names that may be variants of each other have in common. No name is equal to it by mere likeness of letters.
+    """What all names that may be variants of each other have in common.
 
     Args:
         key: A folded name, see :func:`~easy_knowledge_retriever.text.folding.entity_key`.
     """
-    return _forms(key).plural
+    return _joined([_singular(word) for word in _words(_bare(key))])
 
 
 def spelling_kind(one: str, other: str) -> SpellingKind | None:
@@ -77,20 +69,19 @@ def spelling_kind(one: str, other: str) -> SpellingKind | None:
         one: A folded name.
         other: Another one.
     """
-    a, b = _forms(one), _forms(other)
-    if a.plural != b.plural:
+    if group_key(one) != group_key(other):
         return None
-    if a.plain == b.plain:
-        return "acronym" if a.acronym != b.acronym else "spacing"
-    if a.article == b.article:
+    (a, acronym), (b, other_acronym) = _without_own_acronym(one), _without_own_acronym(other)
+    if _joined(_words(a)) == _joined(_words(b)):
+        return "acronym" if acronym != other_acronym else "spacing"
+    if _joined(_words(_without_article(a))) == _joined(_words(_without_article(b))):
         return "article"
-    return "honorific" if a.honorific == b.honorific else "plural"
+    return "honorific" if _joined(_words(_bare(one))) == _joined(_words(_bare(other))) else "plural"
 
 
 def bare_words(key: str) -> int:
     """How many words a folded name has without an article, a title and its acronym."""
-    bare, _ = _without_own_acronym(key)
-    return len(_words(_without_titles(_ARTICLE.sub("", bare, count=1) if _ARTICLE.match(bare) else bare)))
+    return len(_words(_bare(key)))
 
 
 def is_acronym_of(acronym: str, name: str) -> bool:
@@ -115,19 +106,14 @@ def _spelt(letters: list[str], initials: list[tuple[str, bool]], skips: int) -> 
     return (small or skips > 0) and _spelt(letters, initials[1:], skips if small else skips - 1)
 
 
-@functools.lru_cache(maxsize=1 << 15)
-def _forms(key: str) -> _Forms:
-    bare, acronym = _without_own_acronym(key)
-    article = _ARTICLE.sub("", bare, count=1) if _ARTICLE.match(bare) else bare
-    honorific = _without_titles(article)
-    words = _words(honorific)
-    return _Forms(
-        plain=_joined(_words(bare)),
-        article=_joined(_words(article)),
-        honorific=_joined(words),
-        plural=_joined([_singular(word) for word in words]),
-        acronym=acronym,
-    )
+def _bare(key: str) -> str:
+    """A name without article, titles and its own acronym."""
+    return _without_titles(_without_article(_without_own_acronym(key)[0]))
+
+
+def _without_article(name: str) -> str:
+    match = _ARTICLE.match(name)
+    return name[match.end() :] if match else name
 
 
 def _without_own_acronym(key: str) -> tuple[str, bool]:
@@ -148,30 +134,31 @@ def _without_titles(name: str) -> str:
 
 def _words(name: str) -> list[str]:
     words: list[str] = []
-    for word in _SEPARATOR.split(name):
-        plain = word.translate(_SILENT)
-        if plain:
-            words.append("&" if plain in _AND and words else plain)
+    for word in _SEPARATOR.split(name.translate(_SILENT)):
+        if word:
+            words.append("&" if word in _AND and words else word)
     return words or [name]
 
 
 def _joined(words: list[str]) -> str:
     """The words without what stands between them; figures never run together, nor do single letters beside words."""
+    together = "".join(words)
+    if together.isalpha() and all(len(word) > 1 for word in words):
+        return together
     spelt = all(len(word.rstrip(".")) == 1 for word in words)
-    text = ""
-    before = ""
+    text = before = ""
     for word in words:
         plain = _POINT.sub("", word)
         digits = before[-1:].isdigit() and plain[:1].isdigit()
-        letters = not spelt and len(before) == 1 and len(word) == 1 and before.isalpha() and word.isalpha()
+        letters = not spelt and len(before) == len(word) == 1 and before.isalpha() and word.isalpha()
         text += f" {plain}" if digits or letters else plain
-        before = word if len(word) == 1 else plain if len(plain) > 1 else word
+        before = plain if len(plain) > 1 else word
     return text
 
 
 def _singular(word: str) -> str:
     """One form for both numbers of a word, English or French. It need not be a word: it is only compared."""
-    plain = _POINT.sub("", word)
+    plain = _POINT.sub("", word) if "." in word else word
     if plain in _IRREGULAR:
         return _IRREGULAR[plain]
     if len(plain) < _SHORTEST or plain in _INVARIANT or not plain.isalpha():

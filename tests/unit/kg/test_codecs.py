@@ -20,9 +20,13 @@ from easy_knowledge_retriever.types import (
     Document,
     Entity,
     EntityMention,
+    Expansion,
     Extraction,
     Fragment,
     Link,
+    NameRow,
+    NameUse,
+    Naming,
     PageSpan,
     Relation,
     RelationKey,
@@ -59,6 +63,22 @@ BLOCKS = many(
 )
 ENTITY_MENTIONS = many(st.builds(EntityMention, TEXT, TEXT, TEXT, st.none() | NUMBER, st.none() | NUMBER))
 RELATION_MENTIONS = many(st.builds(RelationMention, TEXT, TEXT, TEXT, many(TEXT), REAL, st.none() | NUMBER, st.none() | NUMBER))
+
+COUNTS = st.dictionaries(TEXT, st.integers(1, 10**9), max_size=3)
+USES = st.dictionaries(TEXT, st.builds(NameUse, TEXT, TEXT, TEXT), max_size=4).map(lambda uses: dict(sorted(uses.items())))
+NAME_ROW = st.builds(
+    NameRow,
+    documents=NUMBER,
+    kinds=COUNTS,
+    looks=COUNTS,
+    lives=COUNTS,
+    expansions=COUNTS,
+    acronyms=COUNTS,
+    apart=st.booleans(),
+    whole=st.booleans(),
+    into=TEXT,
+    merged=many(TEXT),
+)
 
 CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "document": (
@@ -106,6 +126,12 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
         codecs.encode_transcript,
         codecs.decode_transcript,
     ),
+    "naming": (
+        st.builds(Naming, USES, many(st.builds(Expansion, TEXT, TEXT, TEXT))),
+        codecs.encode_naming,
+        codecs.decode_naming,
+    ),
+    "name_rows": (st.dictionaries(TEXT, NAME_ROW, max_size=3), codecs.encode_name_rows, codecs.decode_name_rows),
     "manifest": (many(TEXT), codecs.encode_manifest, codecs.decode_manifest),
     "extraction": (
         st.builds(Extraction, TEXT, TEXT, SOURCE, ENTITY_MENTIONS, RELATION_MENTIONS),

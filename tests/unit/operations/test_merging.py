@@ -130,12 +130,15 @@ def test_a_summary_stands_until_something_new_is_said() -> None:
 
 
 def test_weights_add_up_in_thousandths() -> None:
-    evidence = [RelationEvidence(RelationMention("a", "b", weight=0.1), f"c{n}", "f", "llm") for n in range(3)]
+    evidence = [RelationEvidence(RelationMention("a", "b", weight=0.1), f"c{n}", "f", "llm", ("a", "b")) for n in range(3)]
     assert merged_relation(RelationKey.of("a", "b"), evidence, LIMITS).weight == 0.3
 
 
 def test_of_several_spellings_the_one_with_some_capitals_is_shown() -> None:
-    evidence = [RelationEvidence(RelationMention(source, "kell"), "c", "f", "llm") for source in ("verdel", "VERDEL", "Verdel")]
+    evidence = [
+        RelationEvidence(RelationMention(source, "kell"), "c", "f", "llm", ("kell", source))
+        for source in ("verdel", "VERDEL", "Verdel")
+    ]
     relation = merged_relation(KEY, evidence, LIMITS)
     assert (relation.first_name, relation.second_name) == ("kell", "Verdel")
 
