@@ -45,6 +45,7 @@ from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
     Document,
+    Extraction,
     FactKey,
     FloatVectors,
     IngestReport,

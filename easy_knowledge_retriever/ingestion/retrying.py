@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from easy_knowledge_retriever.errors import ConfigError, NotFound
-from easy_knowledge_retriever.ingestion.planning import ledger_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.operations.ledger import ledger_of
 from easy_knowledge_retriever.types import Chunk, DocRecord, Document, Extraction, FloatVectors
 
 __all__ = ["Served", "record_to_retry", "served"]

@@ -144,7 +144,8 @@ async def test_cancelled_and_taken_up_again() -> None:
     first = FakeLLMService(naming, delay=0.002)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(reading(kb, first, concurrency=4).ingest_document(made))
-        await asyncio.sleep(0.02)
+        while first.calls <= 4:
+            await asyncio.sleep(0.001)
         task.cancel()
     assert task.cancelled()
     second = FakeLLMService(naming)
