@@ -53,6 +53,7 @@ __all__ = [
     "RelationMention",
     "Reply",
     "SearchFilter",
+    "StagedVectors",
     "Subgraph",
     "Summary",
     "SummaryReport",
@@ -316,6 +317,17 @@ class NameRow:
     """Name a user merged it into."""
     merged: tuple[str, ...] = ()
     """Names a user merged into this one, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedVectors:
+    """Some vectors that were paid for while a document is on its way in."""
+
+    document_id: str
+    keys: tuple[str, ...]
+    """Digests of model and text."""
+    packed: bytes
+    """A vector a key, all of one length: 32-bit floats, the lowest byte first."""
 
 
 class RelationKey(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.paid_vectors import drop_vectors
 from easy_knowledge_retriever.ingestion.planning import GraphChange, Said
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.ingestion.summarizing import put_marks
@@ -92,6 +93,7 @@ async def commit_version(
             waiting = await _put_graph(inside, change, graph_vectors)
             if paid_for or (standing is not None and standing.pending_version):
                 await _drop_staged(inside, version.document.id)
+                await drop_vectors(inside, version.document.id)
             await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
             await add_document_usage(inside, version.document.id, version.document.digest, unwritten())
             if standing is not None:
@@ -101,6 +103,7 @@ async def commit_version(
             await _drop_version(inside, change, version.chunks, version.extractions)
             failpoint("tx-before-commit")
     failpoint("tx-after-commit")
+    version.account.vectors = None  # they are in the version now
     return True
 
 
@@ -121,6 +124,7 @@ async def commit_deletion(
         await _drop_version(inside, change, (), ())
         await _drop_parses(inside, document_id, standing)
         await _drop_staged(inside, document_id)
+        await drop_vectors(inside, document_id)
         await drop_document_usage(inside, document_id)
         await inside.manifests.delete_many([document_id])
         await inside.naming.delete_many([document_id])

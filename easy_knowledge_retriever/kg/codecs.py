@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ from easy_knowledge_retriever.types import (
     RelationKey,
     RelationMention,
     Reply,
+    StagedVectors,
     Summary,
     Tally,
     Transcript,
@@ -42,6 +44,7 @@ __all__ = [
     "decode_naming",
     "decode_record",
     "decode_relation",
+    "decode_staged_vectors",
     "decode_summary",
     "decode_transcript",
     "encode_chunk",
@@ -53,6 +56,7 @@ __all__ = [
     "encode_naming",
     "encode_record",
     "encode_relation",
+    "encode_staged_vectors",
     "encode_summary",
     "encode_transcript",
 ]
@@ -227,6 +231,17 @@ def _parts(row: NameRow) -> dict[str, JsonValue]:
 def decode_name_rows(data: Json) -> dict[str, NameRow]:
     """The rows an object stands for."""
     return {key: NameRow(**{**parts, "merged": tuple(parts.get("merged", ()))}) for key, parts in data.items()}
+
+
+def encode_staged_vectors(value: StagedVectors) -> JsonObject:
+    """Vectors as a JSON object."""
+    packed = base64.b64encode(value.packed).decode()
+    return {"document_id": value.document_id, "keys": list(value.keys), "packed": packed}
+
+
+def decode_staged_vectors(data: Json) -> StagedVectors:
+    """The vectors an object stands for."""
+    return StagedVectors(data["document_id"], tuple(data["keys"]), base64.b64decode(data["packed"]))
 
 
 def encode_manifest(value: tuple[str, ...]) -> JsonObject:

@@ -13,7 +13,17 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
-from easy_knowledge_retriever.types import Chunk, Document, Extraction, NameRow, Naming, SearchFilter, Summary, Transcript
+from easy_knowledge_retriever.types import (
+    Chunk,
+    Document,
+    Extraction,
+    NameRow,
+    Naming,
+    SearchFilter,
+    StagedVectors,
+    Summary,
+    Transcript,
+)
 
 __all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base", "staged_key"]
 
@@ -80,6 +90,8 @@ class KnowledgeBase:
     """:func:`staged_key` → replies that were paid for, of versions that are not live yet. Emptied by the commit."""
     summaries: Table[Summary]
     """Summaries that are wanted, and those of parts of what an entity or relation says; see ``ingestion.summarizing``."""
+    staged_vectors: Table[StagedVectors]
+    """:func:`staged_key` → vectors that were paid for, of versions that are not live yet. Emptied by the commit."""
     parses: Table[Document]
     """Digest of content, page range and parser → parse."""
     llm_cache: KVStorage
@@ -222,6 +234,7 @@ def knowledge_base(
         names=Table(kv.bind("names", workspace), codecs.encode_name_rows, codecs.decode_name_rows),
         staged=Table(kv.bind("staged", workspace), codecs.encode_transcript, codecs.decode_transcript),
         summaries=Table(kv.bind("summaries", workspace), codecs.encode_summary, codecs.decode_summary),
+        staged_vectors=Table(kv.bind("staged_vectors", workspace), codecs.encode_staged_vectors, codecs.decode_staged_vectors),
         parses=Table(kv.bind("parses", workspace), codecs.encode_document, codecs.decode_document),
         llm_cache=kv.bind("llm_cache", workspace),
         usage=kv.bind("usage", workspace),

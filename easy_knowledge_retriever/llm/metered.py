@@ -8,10 +8,11 @@ from contextlib import aclosing
 
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService
 from easy_knowledge_retriever.llm.wrappers import EmbeddingWrapper, LLMWrapper, Request
+from easy_knowledge_retriever.spending.account import account_in_force
 from easy_knowledge_retriever.spending.meter import Meter
 from easy_knowledge_retriever.types import FloatVectors
 
-__all__ = ["MeteredEmbedding", "MeteredLLM"]
+__all__ = ["KeptEmbedding", "MeteredEmbedding", "MeteredLLM"]
 
 
 class MeteredLLM(LLMWrapper):
@@ -51,6 +52,22 @@ class MeteredEmbedding(EmbeddingWrapper):
         async with self._meter.request(texts) as bill:
             with bill.listening():
                 return await super().embed(texts, input_type)
+
+
+class KeptEmbedding(EmbeddingWrapper):
+    """Keeps the vectors of a document with its account, and asks for none that were paid for in an earlier attempt."""
+
+    async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
+        account = account_in_force()
+        kept = account.vectors if account is not None and input_type == "document" else None
+        if kept is None or not texts:
+            return await super().embed(texts, input_type)
+        keys = [kept.key(self.fingerprint, text) for text in texts]
+        missing = kept.missing(keys)
+        if missing:
+            vectors = await super().embed([texts[place] for place in missing], input_type)
+            kept.keep([keys[place] for place in missing], vectors)
+        return kept.all(keys)
 
 
 def _texts(request: Request) -> list[str]:

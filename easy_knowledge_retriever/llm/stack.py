@@ -9,7 +9,7 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
-from easy_knowledge_retriever.llm.metered import MeteredEmbedding, MeteredLLM
+from easy_knowledge_retriever.llm.metered import KeptEmbedding, MeteredEmbedding, MeteredLLM
 from easy_knowledge_retriever.llm.wrappers import (
     BatchedEmbedding,
     CachedLLM,
@@ -125,10 +125,10 @@ def embedding_stack(
     local: bool = False,
     policy: RetryPolicy = _DEFAULT_POLICY,
 ) -> EmbeddingService:
-    """The embedding model with everything around it: batches → observer → retry → limit → meter → service.
+    """The embedding model with everything around it: batches → kept → observer → retry → limit → meter → service.
 
-    Batches are outermost, so each is seen, retried, limited and paid for itself. A service that names no ``batch_num``,
-    such as a local model, cuts its own and gets the texts whole.
+    Batches are outermost, so each is seen, retried, limited and paid for itself, and kept as soon as it came. A service that
+    names no ``batch_num``, such as a local model, cuts its own and gets the texts whole. Vectors of a local model are not kept.
 
     Args:
         service: The model.
@@ -149,4 +149,6 @@ def embedding_stack(
     if isinstance(service, Remote):
         inner = LimitedEmbedding(inner, service.limiter)
     inner = ObservedEmbedding(RetriedEmbedding(inner, policy), observer)
+    if not local:
+        inner = KeptEmbedding(inner)
     return BatchedEmbedding(inner, lambda: service.batch_num) if isinstance(service, Batching) else inner

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAIL
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
 from easy_knowledge_retriever.retrieval import NaiveRetrieval
 from easy_knowledge_retriever.streaming import AnswerPieces, Done, Token
+from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.replies import ChatReply
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, RERANK, OpenAITestServer
 from easy_knowledge_retriever.types import DocStatus
@@ -68,6 +73,48 @@ async def test_an_ingest_stops_at_the_ceiling_and_goes_on_later(server: OpenAITe
         assert (await rag.verify(deep=True)).clean
 
 
+def asked_twice(server: OpenAITestServer) -> list[str]:
+    """What came in more than once: the messages of chats, the texts of embeddings."""
+    chats = Counter(json.dumps(request.body["messages"])[-300:] for request in server.requests if request.path == CHAT)
+    texts = Counter(text for request in server.requests if request.path == EMBEDDINGS for text in request.body["input"])
+    return [asked for asked, count in (chats + texts).items() if count > 1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_ceilings_at_random_points_pay_nothing_twice(server: OpenAITestServer, tmp_path: Path, seed: int) -> None:
+    """R-ING-9: no attempt passes its ceiling, all attempts together ask what one would have, and the base is the same."""
+    chance = random.Random(seed)
+    path = tmp_path / "places.md"
+    path.write_text(TEXT)
+    async with retriever(server, tmp_path / "whole", prices=PRICES, enable_llm_cache_for_entity_extract=False) as rag:
+        whole = await rag.ingest(path)
+        expected = await canonical_dump(rag._kb)
+    server.requests.clear()
+    assert whole.cost is not None
+    spent, attempts = 0.0, 0
+    while True:
+        share = chance.uniform(0.02, 0.4)
+        ceiling = chance.choice(({"max_cost": share * whole.cost}, {"max_llm_calls": chance.randrange(1, 6)}))
+        async with retriever(
+            server, tmp_path / "parts", prices=PRICES, enable_llm_cache_for_entity_extract=False, **ceiling
+        ) as rag:
+            before = len(server.requests)
+            report = await rag.ingest(path, raise_on_error=False)
+            spent, attempts = spent + (report.cost or 0.0), attempts + 1
+            assert (report.cost or 0.0) <= ceiling.get("max_cost", math.inf)
+            calls = [request.path for request in server.requests[before:]]
+            assert calls.count(CHAT) <= ceiling.get("max_llm_calls", math.inf)
+            if report.status is DocStatus.PROCESSED and not report.warnings:  # a summary that was too dear is one
+                assert (await rag.verify(deep=True)).clean
+                assert await canonical_dump(rag._kb) == expected
+                assert (await rag.usage()).total.known_cost == pytest.approx(spent)
+                break
+        assert attempts < 200
+    assert attempts > 1
+    assert asked_twice(server) == []
+    assert spent == pytest.approx(whole.cost)
+
+
 async def test_a_question_stops_at_the_ceiling(server: OpenAITestServer, tmp_path: Path) -> None:
     async with retriever(server, tmp_path) as rag:
         await rag.ainsert(TEXT)
@@ -120,11 +167,13 @@ async def test_answers_say_what_they_cost_and_the_ledger_remembers(server: OpenA
         assert report.total.known_cost == pytest.approx(cost_of(server))
         assert report.questions == 3
         assert set(report.activities) == {"ingest", "mix"}
-        assert set(report.purposes) == {"extract", "embed", "keywords", "answer", "rerank"}
+        assert set(report.purposes) == {"extract", "embed", "summarize", "keywords", "answer", "rerank"}
         assert set(report.models) == {"chat", "embed", "rerank"}
         [document] = report.documents
         assert (document.document_id, document.name) == ("places", "places.md")
-        assert document.total.known_cost == document.live.known_cost == pytest.approx(ingested)
+        assert document.total == document.live
+        assert report.activities["ingest"].cost == pytest.approx(ingested)
+        assert 0 < document.total.cost < ingested  # summaries after several texts belong to none of them
         await rag.adelete_by_doc_id("places")
         after = await rag.usage()
         assert (after.documents, after.total.usage.llm_calls) == ((), report.total.usage.llm_calls)

@@ -32,6 +32,7 @@ from easy_knowledge_retriever.types import (
     RelationKey,
     RelationMention,
     Reply,
+    StagedVectors,
     Summary,
     Transcript,
 )
@@ -178,6 +179,11 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
         st.builds(Summary, TEXT | st.builds(RelationKey.of, TEXT, TEXT), many(TEXT), TEXT),
         codecs.encode_summary,
         codecs.decode_summary,
+    ),
+    "staged_vectors": (
+        st.builds(StagedVectors, TEXT, many(TEXT), st.binary(max_size=8)),
+        codecs.encode_staged_vectors,
+        codecs.decode_staged_vectors,
     ),
     "record": (
         st.builds(

@@ -1,0 +1,49 @@
+"""Vectors that were paid for during one ingest, so that an attempt that is stopped has not paid for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from easy_knowledge_retriever.text.hashing import digest
+from easy_knowledge_retriever.types import FloatVector, FloatVectors
+
+__all__ = ["KeptVectors"]
+
+
+class KeptVectors:
+    """Text → vector, for the texts of one document."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, FloatVector] = {}
+        self.unsaved: dict[str, FloatVector] = {}
+        """What an interrupted ingest would lose."""
+
+    def load(self, vectors: Mapping[str, FloatVector]) -> None:
+        """Takes what an earlier attempt saved."""
+        self._known.update(vectors)
+
+    @staticmethod
+    def key(fingerprint: str, text: str) -> str:
+        """What a text is kept under: another model makes another vector."""
+        return digest(f"{fingerprint}\n{text}")
+
+    def missing(self, keys: Sequence[str]) -> list[int]:
+        """Places of the keys that are not known."""
+        return [place for place, key in enumerate(keys) if key not in self._known]
+
+    def keep(self, keys: Sequence[str], vectors: FloatVectors) -> None:
+        """Takes what was just paid for."""
+        fresh = dict(zip(keys, vectors, strict=True))
+        self._known |= fresh
+        self.unsaved |= fresh
+
+    def saved(self, keys: Sequence[str]) -> None:
+        """Notes what is durable now."""
+        for key in keys:
+            self.unsaved.pop(key, None)
+
+    def all(self, keys: Sequence[str]) -> FloatVectors:
+        """The vectors of known keys, in order."""
+        return np.stack([self._known[key] for key in keys])
