@@ -15,6 +15,7 @@ from easy_knowledge_retriever import EasyKnowledgeRetriever, QueryParam, QueryRe
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.operations.chunking import chunking_by_token_size
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
+from easy_knowledge_retriever.streaming import CitationChecked, Done, Reranked, Retrieved, StreamWarning, Token
 from easy_knowledge_retriever.types import Citation, DocStatus, IngestReport, Reference, SearchFilter
 
 REQUIRED = inspect.Parameter.empty
@@ -43,6 +44,9 @@ PATHS = {
     "operations.chunking": ("chunking_by_token_size",),
     "llm.base": ("LLMService", "EmbeddingService"),
     "reranker.base": ("RerankerService",),
+    "streaming": ("Retrieved", "Reranked", "Token", "CitationChecked", "StreamWarning", "Done", "AnswerStream"),
+    "prompts.prompt_set": ("PromptSet",),
+    "prompts.template": ("PromptTemplate",),
     "testing.fakes": ("FakeLLMService", "FakeEmbeddingService", "FakeRerankerService"),
 }
 
@@ -257,6 +261,12 @@ def test_a_method_keeps_its_arguments(name: str) -> None:
     assert _agree(found, METHODS[name]) == []
     positional = [p for p in METHODS[name] if inspect.signature(method).parameters[p].kind is not inspect.Parameter.KEYWORD_ONLY]
     assert list(found)[: len(positional)] == positional
+
+
+def test_a_stream_takes_what_a_query_takes() -> None:
+    assert _defaults(EasyKnowledgeRetriever.stream) == _defaults(EasyKnowledgeRetriever.aquery)
+    kinds = [event.kind for event in (Retrieved, Reranked, Token, CitationChecked, StreamWarning, Done)]
+    assert kinds == ["retrieved", "reranked", "token", "citation", "warning", "done"]
 
 
 def test_query_param_has_its_fields_and_is_frozen() -> None:
