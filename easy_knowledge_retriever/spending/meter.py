@@ -23,6 +23,8 @@ DEFAULT_COMPLETION: Final = 2000
 """Tokens that an answer is taken to have before one of its purpose was seen, where the request sets no ceiling."""
 _MESSAGE: Final = 4
 """Tokens a chat message has besides its text, as chat formats go."""
+_COUNTED: Final = 8
+"""Texts of one embedding request whose tokens are counted at most."""
 _PAID_ALL_THE_SAME: Final = (BadResponse, UpstreamTimeout, asyncio.CancelledError, GeneratorExit)
 """Ends of a request that may stand on the bill of the endpoint: it was answered, or was being worked on."""
 
@@ -128,10 +130,18 @@ class Meter:
         return replace(counted + Usage(estimated_calls=calls), **{_CALLS[self.line.kind]: calls})
 
     def _counted(self, texts: Sequence[str], answered: int) -> Usage:
-        tokens = sum(map(self._till.count_tokens, texts)) if self.line.kind != "rerank" else 0
+        if self.line.kind == "rerank":
+            return self._one_call()
         if self.line.kind == "llm":
+            tokens = sum(map(self._till.count_tokens, texts))
             return self._one_call() + Usage(prompt_tokens=tokens + _MESSAGE * len(texts), completion_tokens=answered)
-        return self._one_call() + Usage(embedding_tokens=tokens)
+        return self._one_call() + Usage(embedding_tokens=self._in_all(texts))
+
+    def _in_all(self, texts: Sequence[str]) -> int:
+        """Tokens of texts: of many some are counted, and the others taken to have as many a character."""
+        some = texts[:: -(-len(texts) // _COUNTED) or 1]
+        tokens, characters = sum(map(self._till.count_tokens, some)), sum(map(len, some))
+        return tokens if len(some) == len(texts) else round(tokens * sum(map(len, texts)) / max(characters, 1))
 
     def _one_call(self) -> Usage:
         return Usage(**{_CALLS[self.line.kind]: 1})

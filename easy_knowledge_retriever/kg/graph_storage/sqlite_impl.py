@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from easy_knowledge_retriever.kg.codecs import decode_entity, decode_relation, encode_entity, encode_relation
@@ -46,7 +47,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
     async def put_relations(self, relations: Sequence[Relation]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             latest = {RelationKey(row[0], row[1]): row for row in rows}
-            session.remove("relation", space, [seq for seq, *_ in _relation_rows(session, space, latest)])
+            session.remove("relation", space, _relation_seqs(session, space, latest))
             sql = "INSERT INTO relation (space, first, second, weight, chunks, value) VALUES (?, ?, ?, ?, ?, ?)"
             session.write(sql, _in(space, latest.values()))
 
@@ -80,7 +81,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def delete_relations(self, keys: Sequence[RelationKey]) -> None:
         def write(session: SqliteSession, space: int, keys: list[RelationKey]) -> None:
-            session.remove("relation", space, [seq for seq, *_ in _relation_rows(session, space, keys)])
+            session.remove("relation", space, _relation_seqs(session, space, keys))
 
         await self._put(keys, lambda keys: [RelationKey(*key) for key in keys], write)
 
@@ -92,7 +93,8 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def relations(self, keys: Sequence[RelationKey]) -> dict[RelationKey, Relation]:
         def work(session: SqliteSession, space: int) -> dict[RelationKey, Relation]:
-            found = [_relation(session, *row) for _, *row in _relation_rows(session, space, keys)]
+            rows = _relation_seqs(session, space, keys)
+            found = session.store.mirrors.values.read(session, "relation", rows, partial(_relation, session))
             by_key = {relation.key: relation for relation in found}
             return {key: by_key[key] for key in keys if key in by_key}
 
@@ -226,10 +228,10 @@ def _relation(session: SqliteSession, chunks: str | bytes, value: str | bytes) -
     return decoded(session, value, lambda data: decode_relation({**data, "chunk_ids": parsed(chunks)}))
 
 
-def _relation_rows(session: SqliteSession, space: int, keys: Iterable[RelationKey]) -> list[Row]:
-    """``(seq, chunks, value)`` of the relations that exist."""
-    sql = "SELECT seq, chunks, value FROM relation WHERE space = ? AND first = ? AND second = ?"
-    return session.one_by_one(sql, [(space, *key) for key in dict.fromkeys(keys)])
+def _relation_seqs(session: SqliteSession, space: int, keys: Iterable[RelationKey]) -> list[int]:
+    """The rows of the relations that exist."""
+    sql = "SELECT seq FROM relation WHERE space = ? AND first = ? AND second = ?"
+    return [seq for (seq,) in session.one_by_one(sql, [(space, *key) for key in dict.fromkeys(keys)])]
 
 
 def _admitted(filter: SearchFilter | None) -> tuple[str, tuple[str, ...]]:
@@ -262,9 +264,15 @@ def _seen(session: SqliteSession, space: int, column: str, keys: Iterable[str], 
 
 def _entities(session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None) -> dict[str, Entity]:
     wanted = keys if filter is None else _seen(session, space, "entity", keys, filter)
-    sql = f"SELECT key, value FROM entity WHERE space = ? AND key {_KEYS}"
-    found: dict[str, str | bytes] = dict(session.keyed(sql, space, wanted))
-    return {key: decoded(session, found[key], decode_entity) for key in keys if key in found}
+    rows: dict[str, int] = dict(session.keyed(f"SELECT key, seq FROM entity WHERE space = ? AND key {_KEYS}", space, wanted))
+    there = [key for key in dict.fromkeys(keys) if key in rows]
+    values = session.store.mirrors.values
+    found = values.read(session, "entity", [rows[key] for key in there], partial(_entity, session))
+    return dict(zip(there, found, strict=True))
+
+
+def _entity(session: SqliteSession, value: str | bytes) -> Entity:
+    return decoded(session, value, decode_entity)
 
 
 def _heaviest_mentions(

@@ -8,12 +8,13 @@ once the neighbour is not much larger, so that a row is copied a logarithmic num
 
 from __future__ import annotations
 
+import json
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,25 @@ from easy_knowledge_retriever.kg.sqlite.packing import PackingError
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import SearchFilter
 
-__all__ = ["Generation", "Mirror", "Mirrors", "Names", "Owned", "Part", "Segment", "Vocabulary", "ranges", "runs", "visible"]
+__all__ = [
+    "Generation",
+    "Mirror",
+    "Mirrors",
+    "Names",
+    "Owned",
+    "Part",
+    "Segment",
+    "Values",
+    "Vocabulary",
+    "ranges",
+    "runs",
+    "visible",
+]
 
+COLUMNS: Final = {"entity": "value", "relation": "chunks, value"}
+"""Columns of a row that make its value."""
+_REMEMBERED: Final = 4096
+"""Values kept in memory, some 10 MB."""
 _GROWTH = 4  # a segment is merged with the one before unless that has more than so many times its rows
 _SPARSE = 0.75  # a segment of which fewer rows are alive is written anew
 
@@ -101,6 +119,7 @@ class Segment(Protocol):
 
 
 S = TypeVar("S", bound=Segment)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +195,37 @@ class Mirror(ABC, Generic[S]):
         """One segment of the living rows of several, in their order; at least one."""
 
 
+class Values:
+    """Values that were read from rows, by table and row: a row never changes, for an overwritten one has another number."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], object] = {}
+
+    def read(self, session: SqliteSession, source: str, seqs: Sequence[int], decode: Callable[..., T]) -> list[T]:
+        """The values of rows, in order.
+
+        Args:
+            session: The session that found the rows.
+            source: The table.
+            seqs: The rows.
+            decode: Makes a value of what :data:`COLUMNS` says of the table.
+        """
+        # What a transaction wrote may be undone, and the number of a row then be given to another one.
+        known = {} if session.writable else self._known
+        found = {seq: known.get((source, seq)) for seq in seqs}
+        missing = [seq for seq, value in found.items() if value is None]
+        if len(known) + len(missing) > _REMEMBERED:
+            known.clear()
+        sql = f"SELECT seq, {COLUMNS[source]} FROM {source} WHERE seq IN (SELECT value FROM json_each(?))"
+        for seq, *row in session.rows(sql, (json.dumps(missing),)) if missing else ():
+            found[seq] = known[source, seq] = decode(*row)
+        return [cast("T", found[seq]) for seq in seqs]
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._known.clear()
+
+
 class Mirrors:
     """The latest generation of each mirror of a store."""
 
@@ -186,6 +236,7 @@ class Mirrors:
         self._vocabularies: dict[int, Vocabulary] = {}
         self.derived: dict[int, object] = {}
         """What was made of the latest generations of a space, by space."""
+        self.values = Values()
 
     def latest(self) -> Mapping[tuple[str, int], Generation[Any]]:
         """The generations that are there, by table and space."""
@@ -198,6 +249,7 @@ class Mirrors:
             self._latest.clear()
             self._vocabularies.clear()
             self.derived.clear()
+        self.values.clear()
 
     def vocabulary(self, space: int) -> Vocabulary:
         """The names in the segments of a space."""

@@ -32,7 +32,7 @@ from easy_knowledge_retriever.kg.graph_storage.sqlite_impl import SqliteGraphSto
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.sqlite_impl import SqliteDocStatusStorage, SqliteKVStorage
 from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage
-from easy_knowledge_retriever.kg.sqlite import SqliteStore
+from easy_knowledge_retriever.kg.sqlite import SqliteStore, mirror
 from easy_knowledge_retriever.kg.sqlite.schema import VERSION
 from easy_knowledge_retriever.kg.sqlite.turns import Turns
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
@@ -701,3 +701,24 @@ async def test_every_question_by_key_goes_through_an_index(base: KnowledgeBase) 
             plan = " ".join(row[3] for row in writer.execute(f"EXPLAIN QUERY PLAN {sql}"))
             assert "SEARCH" in plan, sql
             assert "space=? AND" in plan, (sql, plan)
+
+
+async def test_a_value_that_was_undone_is_not_remembered(base: KnowledgeBase) -> None:
+    """The row written next has the number of the one that was undone."""
+    with pytest.raises(ZeroDivisionError):
+        async with base.transaction() as inside:
+            await inside.graph.put_entities([Entity("a", summary="undone")])
+            assert (await inside.graph.entities(["a"]))["a"].summary == "undone"
+            raise ZeroDivisionError
+    await base.graph.put_entities([Entity("a", summary="kept")])
+    assert (await base.graph.entities(["a"]))["a"].summary == "kept"
+    await base.graph.put_entities([Entity("a", summary="newer")])
+    assert (await base.graph.entities(["a", "b"])) == {"a": Entity("a", summary="newer")}
+
+
+async def test_few_values_are_remembered(base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "_REMEMBERED", 2)
+    entities = {key: Entity(key, names=((key.upper(), 1),)) for key in "abcde"}
+    await base.graph.put_entities(list(entities.values()))
+    for keys in ("ab", "bc", "abcde", "e"):
+        assert await base.graph.entities(list(keys)) == {key: entities[key] for key in keys}

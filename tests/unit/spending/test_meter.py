@@ -134,3 +134,19 @@ async def test_a_cached_reply_costs_nothing() -> None:
     with charging(account):
         meter.cached()
     assert (account.usage, account.cost, budget.llm_calls) == (Usage(cached_calls=1), 0, 0)
+
+
+async def test_of_many_texts_without_usage_some_are_counted() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text) // 2
+
+    account = Account()
+    meter = Till(count_tokens=count).meter("embedding", "e", "embed")
+    with charging(account):
+        async with meter.request(["four", "sixsix"] * 50):
+            pass
+    assert len(counted) <= 8
+    assert account.lines[meter.line].usage == Usage(embedding_calls=1, embedding_tokens=250, estimated_calls=1)
