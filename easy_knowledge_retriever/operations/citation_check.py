@@ -233,7 +233,10 @@ class _Check:
                     pages.setdefault((position, citation.passage), []).append(citation)
         for position, marker in enumerate(self.markers):
             text.put(marker, {one.number: pages.get((position, one.number), []) for one in marker.cited})
-        claims = [self._claim(at, parts, cited, text) for at in range(len(self.assertions))]
+        own: dict[int, list[tuple[_Part, tuple[Citation, ...]]]] = {}
+        for pair in zip(parts, cited, strict=True):
+            own.setdefault(pair[0].assertion, []).append(pair)
+        claims = [self._claim(assertion, own[at], text) for at, assertion in enumerate(self.assertions)]
         citations = tuple(dict.fromkeys(citation for claim in claims for citation in claim.citations))
         return CheckedAnswer(text.written, citations, tuple(claims), text.unknown, text.wrong_pages)
 
@@ -246,9 +249,7 @@ class _Check:
             found += [quote_of(s.passage, s.start, s.end, supported=carries) for s in nearest]
         return tuple(found)
 
-    def _claim(self, at: int, parts: Sequence[_Part], cited: Sequence[tuple[Citation, ...]], text: _Rewriting) -> Claim:
-        assertion = self.assertions[at]
-        own = [(part, citations) for part, citations in zip(parts, cited, strict=True) if part.assertion == at]
+    def _claim(self, assertion: Assertion, own: Sequence[tuple[_Part, tuple[Citation, ...]]], text: _Rewriting) -> Claim:
         failing = next((part.alignment for part, _ in own if not part.alignment.supported), None)
         deciding = failing or max((part.alignment for part, _ in own), key=lambda a: _WEIGHT[a.judged_by])
         return Claim(
