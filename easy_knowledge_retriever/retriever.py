@@ -16,6 +16,7 @@ from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.errors import ConfigError, IngestionError, IngestionStopped, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
+from easy_knowledge_retriever.ingestion.origins import File, Given
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
@@ -38,6 +39,7 @@ from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
 from easy_knowledge_retriever.settings import ExtractionFormat, Gleaning, Settings, check_slug
 from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.estimate import Estimate
 from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.spending.prices import PriceChoice, price_table
 from easy_knowledge_retriever.storages import StorageChoice, open_description
@@ -361,6 +363,45 @@ class EasyKnowledgeRetriever:
             status = DocStatus.INTERRUPTED if isinstance(failure, IngestionStopped) else DocStatus.FAILED
             usage = failure.usage or Usage()
             return IngestReport("", failure.document, "", status, usage=usage, cost=failure.cost, error=str(failure))
+
+    async def estimate(
+        self,
+        file_paths: str | Path | Sequence[str | Path] = (),
+        *,
+        texts: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+        names: Sequence[str] | None = None,
+        collection: str = "",
+    ) -> Estimate:
+        """What ingesting some documents would take: calls, tokens, cost and time, each with an error bar.
+
+        Files are read and cut as :meth:`ingest` does; nothing is sent to a model and nothing is written. What is there
+        already (unchanged versions, replies of an interrupted ingest, cached replies) costs nothing.
+
+        Args:
+            file_paths: Files, as for :meth:`ingest`.
+            texts: Texts, as for :meth:`ainsert`.
+            names: What each file and then each text is called; if None, a file is called by its path.
+            collection: The collection they would belong to.
+
+        Raises:
+            ConfigError: The numbers of documents and names differ, or a text is none.
+            StorageNotOpenError: The retriever is not open.
+        """
+        self._opened()
+        check_slug(collection)
+        paths = [file_paths] if isinstance(file_paths, str | Path) else list(file_paths)
+        given = [texts] if isinstance(texts, str | Mapping) else list(texts)
+        called = None if names is None else list(names)
+        if called is not None and len(called) != len(paths) + len(given):
+            raise ConfigError(
+                f"there are {len(called)} names for {len(paths)} files and {len(given)} texts",
+                hint="give one each, or none at all",
+            )
+        file_names = [str(path) for path in paths] if called is None else called[: len(paths)]
+        files = [File.at(path, name, collection, {}, 1, None) for path, name in zip(paths, file_names, strict=True)]
+        text_names = None if called is None else called[len(paths) :]
+        inserted = inserted_documents(given, None, text_names, collection, {}) if given else []
+        return await self._ingestion.estimate([*files, *map(Given, inserted)])
 
     async def ainsert(
         self,
