@@ -66,7 +66,6 @@ __all__ = ["EasyKnowledgeRetriever", "KnowledgeGraph"]
 logger = logging.getLogger("easy_knowledge_retriever")
 
 _DEFAULT = Settings()
-_PROMPTS = PromptSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ class EasyKnowledgeRetriever:
         entity_types: What a model is asked to look for; others are kept and counted in a warning.
         relation_types: Keywords a model may give to relations; any if empty. Others are kept and counted in a warning.
         resolution: ``names`` merges the variants of a name in the documents ingested from now on; ``off`` does not.
-        prompts: What a language model is told, see :class:`~easy_knowledge_retriever.prompts.prompt_set.PromptSet`.
+        prompts: What a language model is told, a ``PromptSet``; None means the library's own.
         on_prompt: Is called with each prompt for an answer and the passages in it before it is sent; an exception stops the
             call.
         observer: Is given progress events; must return at once.
@@ -197,7 +196,7 @@ class EasyKnowledgeRetriever:
         entity_types: Sequence[str] = _DEFAULT.entity_types,
         relation_types: Sequence[str] = _DEFAULT.relation_types,
         resolution: Literal["off", "names"] = _DEFAULT.resolution,
-        prompts: PromptSet = _PROMPTS,
+        prompts: PromptSet | None = None,
         on_prompt: PromptHook | None = None,
         observer: Observer = ignore,
         durability: Literal["full", "relaxed"] = _DEFAULT.durability,
@@ -226,7 +225,9 @@ class EasyKnowledgeRetriever:
         self._budget = Budget(max_cost, max_llm_calls, max_minutes)
         count_tokens = TokenCounter(self._tokenizer)
         till = Till(self._budget, price_table(prices), count_tokens, observer)
-        choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt, citation_judge)
+        choices = ModelChoices(
+            embedding_service, llm_service, reranker_service, prompts or PromptSet(), on_prompt, citation_judge
+        )
         models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till, count_tokens)
         self._models = models
         self._ingestion = Ingestion(
