@@ -1,7 +1,8 @@
 """What a small model on this machine extracts and cites: ``python -m evaluation.smoke_local_model --url URL``.
 
 Talks to any OpenAI-compatible server: reads the three sections of the incident report of the demo, asks three questions
-that it answers and one that it does not, and prints what the model wrote, word by word, and what became of it.
+that it answers and one that it does not, each as it is and with an example of a citation, and prints what the model wrote
+and what became of it.
 
 Ollama and the llama.cpp server will do, for instance ``llama-server -m model.gguf -c 8192 --host 127.0.0.1 --port 8080``;
 without either, ``pip install xllamacpp`` into an environment of its own and run::
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.resources
+import itertools
 import json
 import tempfile
 import time
@@ -50,23 +52,37 @@ def replies_in(file: Path) -> list[str]:
     return [row["reply"]["choices"][0]["message"]["content"] for row in rows if row["path"] == CHAT]
 
 
-async def run(url: str, model: str, file: Path, seconds: float) -> None:
+EXAMPLE = 'Cite like this example, after each sentence: "The door was painted green in 1931 [2]."'
+"""What helps a small model that knows no citations."""
+
+
+async def run(options: argparse.Namespace) -> None:
     """Asks the model by way of a recording proxy, and prints what came of it."""
     began = time.monotonic()
     report = importlib.resources.files("easy_knowledge_retriever.cli.data").joinpath("incident_report.md")
-    async with OpenAITestServer(recorded(file, url, timeout=seconds)) as proxy:
-        service = OpenAILLMService(model, proxy.base_url, temperature=0.0, max_async=1, timeout=seconds, max_tokens=600)
+    async with OpenAITestServer(recorded(options.record, options.url, timeout=options.timeout)) as proxy:
+        service = OpenAILLMService(
+            options.model,
+            proxy.base_url,
+            temperature=0.0,
+            max_async=1,
+            timeout=options.timeout,
+            max_tokens=options.max_tokens,
+            frequency_penalty=options.frequency_penalty,
+        )
         with tempfile.TemporaryDirectory() as folder, importlib.resources.as_file(report) as path:
-            async with EasyKnowledgeRetriever(folder, llm_service=service, entity_extract_max_gleaning=0) as rag:
+            async with EasyKnowledgeRetriever(
+                folder, llm_service=service, entity_extract_max_gleaning=0, chunk_token_size=80, chunk_overlap_token_size=0
+            ) as rag:
                 ingested = await rag.ingest(path, name=path.name)
                 asked = proxy.count(CHAT)
-                _show_extraction(replies_in(file)[:asked])
+                _show_extraction(replies_in(options.record)[:asked])
                 print(f"warnings: {list(ingested.warnings)}; failed chunks: {len(ingested.failed_chunks)}\n")
-                for question in QUESTIONS:
-                    before = proxy.count(CHAT)
-                    result = await rag.aquery(question, QueryParam(mode="naive", chunk_top_k=2))
-                    _show_answer(result, replies_in(file), proxy.count(CHAT) - before)
-    print(f"{len(replies_in(file))} replies, {time.monotonic() - began:.0f} s")
+                for question, example in itertools.product(QUESTIONS, ("", EXAMPLE)):
+                    param = QueryParam(mode="naive", chunk_top_k=2, user_prompt=example or None)
+                    result = await rag.aquery(question, param)
+                    _show_answer(result, "with an example" if example else "as it is")
+    print(f"{len(replies_in(options.record))} replies, {time.monotonic() - began:.0f} s")
 
 
 def _show_extraction(replies: Sequence[str]) -> None:
@@ -77,13 +93,10 @@ def _show_extraction(replies: Sequence[str]) -> None:
         print(f"{counts}, {parsed.rejected} lines that are no records, end mark {'there' if parsed.ended else 'missing'}\n")
 
 
-def _show_answer(result: QueryResult, replies: Sequence[str], requests: int) -> None:
-    print(f"**{result.query}**\n")
-    if requests:
-        print(f"```text\n{replies[-1].strip()}\n```\n")
+def _show_answer(result: QueryResult, how: str) -> None:
     shown = [f"[{c.passage}] {'supported' if c.supported else 'NOT supported'}: {c.quote!r}" for c in result.citations]
     state = "refused" if result.refused else "; ".join(shown) or "cites nothing"
-    print(f"shown: {result.content!r}\n{state}; warnings: {result.metadata.get('warnings')}\n")
+    print(f"{result.query} ({how})\n\n    {result.content}\n\n{state}; warnings: {result.metadata.get('warnings')}\n")
 
 
 def main() -> None:
@@ -93,8 +106,9 @@ def main() -> None:
     parser.add_argument("--model", default="local", help="name of the model, where the server has several")
     parser.add_argument("--record", type=Path, default=Path("smoke_local_model.jsonl"), help="file of the replies")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one request")
-    options = parser.parse_args()
-    asyncio.run(run(options.url, options.model, options.record, options.timeout))
+    parser.add_argument("--max-tokens", type=int, default=300, help="of one reply")
+    parser.add_argument("--frequency-penalty", type=float, default=0.0, help="keeps a model from saying the same for ever")
+    asyncio.run(run(parser.parse_args()))
 
 
 if __name__ == "__main__":
