@@ -26,6 +26,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.question_usage import QuestionUsage
+from easy_knowledge_retriever.kg.reply_cache import CacheSize, ReplyCache, cache_size
 from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
@@ -143,6 +144,7 @@ class EasyKnowledgeRetriever:
             would pass it is not sent. It needs the price of every model in use.
         max_llm_calls: The same for requests to language models.
         max_minutes: The same for the time since opening.
+        max_cache_mb: Megabytes of kept replies; the oldest go first. None is no limit.
         cosine_threshold: Another name for ``cosine_better_than_threshold``.
         log_level: No effect; use :mod:`logging`.
         log_file_path: No effect; use :mod:`logging`.
@@ -206,6 +208,7 @@ class EasyKnowledgeRetriever:
         max_cost: float | None = _DEFAULT.max_cost,
         max_llm_calls: int | None = _DEFAULT.max_llm_calls,
         max_minutes: float | None = _DEFAULT.max_minutes,
+        max_cache_mb: float | None = _DEFAULT.max_cache_mb,
         cosine_threshold: float | None = None,
         log_level: object = None,
         log_file_path: object = None,
@@ -228,7 +231,8 @@ class EasyKnowledgeRetriever:
         choices = ModelChoices(
             embedding_service, llm_service, reranker_service, prompts or PromptSet(), on_prompt, citation_judge
         )
-        models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till, count_tokens)
+        cache = ReplyCache(self._kb.llm_cache, max_cache_mb)
+        models = choose_models(self.settings, choices, cache, observer, till, count_tokens)
         self._models = models
         self._ingestion = Ingestion(
             self._kb,
@@ -546,7 +550,7 @@ class EasyKnowledgeRetriever:
 
         Args:
             doc_id: Its id.
-            delete_llm_cache: Also drops every cached reply of a model.
+            delete_llm_cache: Also drops every cached reply to a question: one may quote it. Those about its chunks go anyway.
 
         Raises:
             StorageError: A storage failed; the document is still whole.
@@ -572,6 +576,10 @@ class EasyKnowledgeRetriever:
             raise ConfigError("there is no language model to summarise with", hint="give llm_service")
         await self._check_model()
         return await self._ingestion.summarize()
+
+    async def cache_size(self) -> CacheSize:
+        """How many replies of models are kept, and how many bytes they take. Looks at all of them."""
+        return await cache_size(self._opened().llm_cache)
 
     async def aclear_cache(self) -> None:
         """Drops cached replies of models. Never harms the index."""

@@ -1,4 +1,4 @@
-"""What models cost, for people; and the verb that shows it: cost."""
+"""What models cost, for people; and the verbs about it: cost, cache."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class By(enum.StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds these verbs."""
     verb(app, "cost")(cost)
+    verb(app, "cache")(cache)
 
 
 async def cost(
@@ -53,6 +54,25 @@ async def cost(
             run.screen.note("the total holds questions and deleted documents too")
 
     run.screen.result({"by": by, "rows": dict(_amounts(report, by)), **_as_data(report)}, show)
+
+
+async def cache(
+    run: Run, clear: Annotated[bool, typer.Option("--clear", help="Forget them all. Nothing but a saving is lost.")] = False
+) -> None:
+    """Shows how many replies of language models are kept to be given again.
+
+    Example: ekr cache --clear
+    """
+    async with run.base() as rag:
+        size = await rag.cache_size()
+        if clear:
+            await rag.aclear_cache()
+
+    def show() -> None:
+        replies = counted(size.replies, "reply", "replies")
+        run.screen.say(f"{replies}, {size.bytes / 1e6:,.2f} MB{' forgotten' if clear else ''}")
+
+    run.screen.result({"replies": size.replies, "bytes": size.bytes, "cleared": clear}, show)
 
 
 def _amounts(report: UsageReport, by: By) -> Iterable[tuple[str, Amount]]:

@@ -23,8 +23,9 @@ from easy_knowledge_retriever.operations.budget import CountTokens
 from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor, Outlook
 from easy_knowledge_retriever.operations.summarization import Summarizer
 from easy_knowledge_retriever.settings import Settings
-from easy_knowledge_retriever.spending.account import Amount
+from easy_knowledge_retriever.spending.account import Account, Amount, charging
 from easy_knowledge_retriever.spending.estimate import NOTHING, DocumentEstimate, Estimate, Range, total_range
+from easy_knowledge_retriever.spending.kept import KeptReplies
 from easy_knowledge_retriever.spending.prices import Price
 from easy_knowledge_retriever.types import Chunk, Document, Usage
 
@@ -174,7 +175,10 @@ class Estimating:
         shared = {} if twin is None else await twin.paid(self._kb, chunks)
         asked = [chunk for chunk in chunks if chunk.id not in shared or not replies.of(chunk).is_empty]
         outlooks = [self._extractor.outlook(chunk, replies.of(chunk)) for chunk in asked]
-        return [outlook for outlook in outlooks if outlook is not None and not await self._is_free(outlook)]
+        account = Account()
+        account.replies = KeptReplies(document.id)
+        with charging(account):  # the cache knows replies by their document
+            return [outlook for outlook in outlooks if outlook is not None and not await self._is_free(outlook)]
 
     async def _is_free(self, outlook: Outlook) -> bool:
         extractor = self._extractor

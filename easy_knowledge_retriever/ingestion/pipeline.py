@@ -28,6 +28,7 @@ from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import Summaries
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.reply_cache import trim_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_ingest_usage
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor, PaidExtractor
@@ -263,6 +264,7 @@ class Ingestion:
                 ready = Version(document, chunks, embedding.result(), extractions, run.account, naming)
                 change = await self._commit(ready, _processed(run.record, document, chunks), standing)
             await self._summarize(run, [fact.key for fact in change.facts if fact.pending])
+            await trim_replies(self._kb.llm_cache, self._settings.max_cache_mb)
             return _report(run, ready)
 
     async def _vectors(self, run: Run, chunks: Sequence[Chunk], twin: Twin | None) -> FloatVectors:

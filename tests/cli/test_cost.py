@@ -101,6 +101,15 @@ def test_cost_sums_up_what_was_spent(online: Ekr) -> None:
     assert list(online("cost", "--by", "day", "--json").document["rows"].values()) == [document["total"]]
 
 
+def test_cache_shows_what_is_kept_and_forgets_it(online: Ekr) -> None:
+    assert online("ingest", "tram.md", *MODELS).code == 0
+    assert online("query", "Who repaired the ridge tram?", *MODELS).code == 0
+    assert "4 replies, 0.00 MB" in online("cache").out
+    cleared = online("cache", "--clear", "--json").document
+    assert (cleared["replies"], cleared["cleared"]) == (4, True)
+    assert online("cache", "--json").document["replies"] == 0
+
+
 def test_what_has_no_price_is_called_unpriced(online: Ekr, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EKR_PRICES")
     ended = online("ingest", "tram.md", *MODELS)

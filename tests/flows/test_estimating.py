@@ -136,13 +136,13 @@ async def test_a_text_is_known_by_its_name(server: OpenAITestServer, tmp_path: P
 
 async def test_cached_replies_cost_nothing(server: OpenAITestServer, tmp_path: Path) -> None:
     async with retriever(server, tmp_path) as rag:
-        path = places(tmp_path)
-        report = await rag.ingest(path)
-        await rag.adelete_by_doc_id(report.document_id)
-        estimate = await rag.estimate(path)
-        assert (estimate.chunks, estimate.to_read) == (8, 0)
-        again = await rag.ingest(path)
+        await rag.ingest(places(tmp_path))
+        changed = places(tmp_path, (*PLACES[:-1], "Zorn"))
+        estimate = await rag.estimate(changed)
+        assert (estimate.chunks, estimate.to_read) == (8, 1)
+        again = await rag.ingest(changed)
         assert again.usage.llm_calls in estimate.llm_calls
+        assert again.usage.cached_calls == 2 * 7
 
 
 async def test_what_cannot_be_read_is_said(server: OpenAITestServer, tmp_path: Path) -> None:
