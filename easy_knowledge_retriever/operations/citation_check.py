@@ -11,7 +11,7 @@ from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.alignment import Alignment, Evidence
 from easy_knowledge_retriever.operations.alignment_embedding import align_by_embedding
-from easy_knowledge_retriever.operations.citation_markers import Cited, Marker, markers_in
+from easy_knowledge_retriever.operations.citation_markers import OPENING, Cited, Marker, markers_in, within_brackets
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
 from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts
 from easy_knowledge_retriever.text.language import guess_language
@@ -263,7 +263,6 @@ class _Check:
         )
 
 
-_OPENING = frozenset("[［【(")
 _WEIGHT = {"": 0, "lexical": 1, "embedding": 2, "judge": 3}
 
 
@@ -285,13 +284,16 @@ class _Rewriting:
         if right == list(marker.cited) and right:
             return
         follows = self.text[marker.end : marker.end + 1]
-        keeps_blanks = right or follows.isalnum() or follows in _OPENING
+        keeps_blanks = right or follows.isalnum() or follows in (*OPENING, "(")
         start = marker.start
         if not keeps_blanks:
             while self._edits and self._edits[-1][1:] == (start, ""):  # those taken out right before left it their blanks
                 start = self._edits.pop()[0]
             start = len(self.text[:start].rstrip(" \t"))
-        self._edits.append((start, marker.end, "".join(map(_written, right))))
+        new = "".join(map(_written, right))
+        if not new and within_brackets(self.text, marker.start):
+            start, new = marker.start, "?"  # what stands around it must not become a citation
+        self._edits.append((start, marker.end, new))
 
     def _with_pages(self, cited: Cited, citations: Sequence[Citation]) -> Cited:
         """The passage with the pages that are right: those given, or else those where its sentences stand."""
