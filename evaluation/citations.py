@@ -34,9 +34,12 @@ from evaluation.datasets import Dataset, Question, load_dataset
 __all__ = ["Tally", "flagged", "main", "tally_copies"]
 
 PDF = "regulation/ai_act/ai_act_fr.pdf"
-_PASSAGE = re.compile(r'<passage id="\d+" document="([^"]*)"[^>]*>\n.*?\n</passage>', re.DOTALL)
-_HEADING = re.compile(r' heading="([^"]*)"')
+_PASSAGE = re.compile(r'<passage id="\d+" document="([^"]*)"[^>]*>\n(.*?)\n</passage>', re.DOTALL)
 _CONTEXT = re.compile(r"(<context-\w+>\n).*(\n</context-\w+>)", re.DOTALL)
+_PIECE = 80
+"""Letters that tell where a longer text is from."""
+_LEAST = 30
+"""Letters of the shortest text that tells it."""
 Reply = Callable[[Chat], str]
 
 
@@ -87,32 +90,47 @@ class Scripted:
         return self.reply(chat) if "<context-" in chat.prompt else assistant(chat)
 
 
-def article_label(gold_id: str, language: str) -> re.Pattern[str]:
-    """What a heading of an article or annex begins with."""
-    kind, number = gold_id.split("_")
-    if kind == "art":
-        return re.compile(rf"\barticle {number}(?!\d)" if number != "1" else r"\barticle (?:1|premier)(?!\d)", re.IGNORECASE)
-    return re.compile(rf"\bannexe? {number}\b", re.IGNORECASE)
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The gold articles of a question: by their documents, or by their wording and pages in the French Official Journal."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    pages: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, question: Question, french: Dataset) -> Gold:
+        """Those of a question, with the text of the French units."""
+        texts = {item.id: letters(item.text) for item in french.items}
+        return cls(question.gold_ids, tuple(texts[gold_id] for gold_id in question.gold_ids), question.gold_pages)
+
+    def said_in(self, file_path: str, text: str) -> int | None:
+        """Position of the gold article that a passage or quote belongs to."""
+        name = file_path.removesuffix(".md")
+        if name in self.ids:
+            return self.ids.index(name)
+        whole = letters(text)
+        parts = (
+            {whole} if len(whole) <= _PIECE else {whole[at : at + _PIECE] for at in range(0, len(whole) - _PIECE, _PIECE // 2)}
+        )
+        if not file_path.endswith(".pdf") or len(whole) < _LEAST:
+            return None
+        return next((at for at, gold in enumerate(self.texts) if any(part in gold for part in parts)), None)
 
 
-def is_gold(question: Question, file_path: str, heading: str) -> bool:
-    """Whether a passage belongs to a gold article: by its document, or by the headings it stands under."""
-    name = file_path.removesuffix(".md")
-    return name in question.gold_ids or (
-        file_path.endswith(".pdf") and any(article_label(gold, "fr").search(heading) for gold in question.gold_ids)
-    )
+def letters(text: str) -> str:
+    """Only letters and digits, in lower case: the same however a line is broken."""
+    return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def gold_only(question: Question) -> Reply:
+def gold_only(gold: Gold) -> Reply:
     """A model that copies from the passages of the gold articles, and otherwise from all."""
 
     def reply(chat: Chat) -> str:
         found = [
             match[0]
             for match in _PASSAGE.finditer(chat.prompt)
-            if is_gold(
-                question, html.unescape(match[1]), html.unescape((_HEADING.search(match[0].split("\n")[0]) or ["", ""])[1])
-            )
+            if gold.said_in(html.unescape(match[1]), html.unescape(match[2])) is not None
         ]
         if not found:
             return copying(chat)
@@ -122,10 +140,8 @@ def gold_only(question: Question) -> Reply:
     return reply
 
 
-def tally_copies(tally: Tally, question: Question, result: QueryResult, documents: Sequence[str]) -> None:
+def tally_copies(tally: Tally, gold: Gold, result: QueryResult) -> None:
     """Counts an answer of a model that copies."""
-    headings = {str(chunk["chunk_id"]): str(chunk["heading"]) for chunk in result.chunks}
-    gold_pages = {page for pages in question.gold_pages for page in pages}
     tally.answers += 1
     tally.citations += len(result.citations)
     tally.verified += sum(c.supported and _verbatim(c, result.content) for c in result.citations)
@@ -134,11 +150,15 @@ def tally_copies(tally: Tally, question: Question, result: QueryResult, document
     counts = result.metadata["counts"]
     tally.wrong_pages += counts["wrong_pages"]  # type: ignore[index,operator]
     tally.removed += counts["removed_citations"]  # type: ignore[index,operator]
-    tally.gold_found += any(is_gold(question, str(c["file_path"]), str(c["heading"])) for c in result.chunks)
+    tally.gold_found += any(gold.said_in(str(c["file_path"]), str(c["content"])) is not None for c in result.chunks)
     for citation in result.citations:
-        if is_gold(question, citation.file_path, headings[citation.chunk_id]):
+        at = gold.said_in(citation.file_path, citation.quote)
+        if at is not None:
             tally.gold_cited += 1
-            tally.right_page += citation.page in gold_pages if citation.page is not None else citation.file_path in documents
+            right = citation.page in gold.pages[at] if citation.file_path.endswith(".pdf") else citation.page is None
+            tally.right_page += right
+            if not right:
+                tally.missed.append(f"page {citation.page} instead of {gold.pages[at]}: {citation.quote[:100]}")
 
 
 def _verbatim(citation: Citation, answer: str) -> bool:
@@ -168,12 +188,13 @@ async def _ask(rag: EasyKnowledgeRetriever, model: Scripted, question: Question,
 
 
 async def _answers(
-    rag: EasyKnowledgeRetriever, model: Scripted, questions: Sequence[Question], documents: Sequence[str]
+    rag: EasyKnowledgeRetriever, model: Scripted, questions: Sequence[Question], french: Dataset
 ) -> tuple[Tally, Tally, Tally]:
-    copied, gold, lied = Tally(), Tally(), Tally()
+    copied, from_gold, lied = Tally(), Tally(), Tally()
     for question in questions:
-        tally_copies(copied, question, await _ask(rag, model, question, copying, copied), documents)
-        tally_copies(gold, question, await _ask(rag, model, question, gold_only(question), gold), documents)
+        gold = Gold.of(question, french)
+        tally_copies(copied, gold, await _ask(rag, model, question, copying, copied))
+        tally_copies(from_gold, gold, await _ask(rag, model, question, gold_only(gold), from_gold))
         teller = Teller()
         await _ask(rag, model, question, teller.all, lied)
         lied.answers += 1
@@ -184,7 +205,7 @@ async def _answers(
                 lied.flagged[lie.kind] += 1
             else:
                 lied.missed.append(f"{lie.kind}: {lie.text}")
-    return copied, gold, lied
+    return copied, from_gold, lied
 
 
 def _print_answers(label: str, copied: Tally, gold: Tally, lied: Tally) -> None:
@@ -196,8 +217,8 @@ def _print_answers(label: str, copied: Tally, gold: Tally, lied: Tally) -> None:
         )
     kinds = ", ".join(f"{kind} {lied.flagged[kind]}/{lied.lies[kind]}" for kind in sorted(lied.lies))
     print(f"{label:<22}{'lying':<14}{lied.answers:>5} lies flagged: {lied.flagged.total()} of {lied.lies.total()} ({kinds})")
-    for missed in lied.missed:
-        print(f"    missed: {missed}")
+    for missed in (*copied.missed, *gold.missed, *lied.missed):
+        print(f"    missed: {missed}", flush=True)
 
 
 async def answers(bench: Bench, data: Path) -> None:
@@ -223,8 +244,7 @@ async def answers(bench: Bench, data: Path) -> None:
         async with EasyKnowledgeRetriever(
             working_dir=base, embedding_service=embedding_service(bench), llm_service=model.service, enable_llm_cache=False
         ) as rag:
-            names = [record.name for record in await rag.get_docs()]
-            _print_answers(label, *await _answers(rag, model, dataset.answerable, names))
+            _print_answers(label, *await _answers(rag, model, dataset.answerable, french))
 
 
 async def _accepted(made: Iterable[Sample], embedding: EmbeddingService) -> dict[str, tuple[Counter[str], int]]:
