@@ -105,8 +105,8 @@ def check_words(text: str, passages: Sequence[Passage], harmless: Collection[str
     - Numbers of passages that were not given are taken away. A page that is not where the claim's sentence stands is
       replaced by the one that is, from the stored spans.
     - Each sentence that asserts something is a claim. It is supported if the sentences of the passages it cites hold at
-      least :data:`~easy_knowledge_retriever.operations.alignment.SUPPORT` of its terms, weighted by idf, all its quantities
-      with their units and all its names, and neither negate it nor exchange who does what. One that cites nothing is not.
+      least :data:`~easy_knowledge_retriever.operations.alignment.SUPPORT` of its terms, all its quantities with their
+      units and all its names, and neither negate it nor exchange who does what. One that cites nothing is not.
 
     Args:
         text: The answer as the model wrote it.

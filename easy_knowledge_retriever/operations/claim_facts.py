@@ -290,10 +290,10 @@ def missing_names(claim: str, held: str, language: str) -> tuple[str, ...]:
 
 def _is_ordinary(word: str) -> bool:
     folded = fold(word)
-    return folded in _UNITS or any(folded in words for words in _FUNCTION)
+    return folded in _UNITS or folded in _FUNCTION
 
 
-_FUNCTION = tuple(frozenset(map(fold, words)) for words in FUNCTION_WORDS.values())
+_FUNCTION = frozenset(fold(word) for words in FUNCTION_WORDS.values() for word in words)
 
 _CUES = frozenset(
     """
@@ -373,7 +373,7 @@ def _clause(tokens: Iterable[str]) -> list[str]:
     for token in tokens:
         if token in _CLAUSE_END:
             break
-        if not any(token in function for function in _FUNCTION) and token not in _CUES:
+        if token not in _FUNCTION and token not in _CUES:
             words.append(token)
     return words
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from easy_knowledge_retriever.errors import UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import InputType
-from easy_knowledge_retriever.operations.alignment import coverage, idf_of
 from easy_knowledge_retriever.operations.citation_check import Checking, check_citations, check_words, references_of
+from easy_knowledge_retriever.operations.coverage import coverage, idf_of
 from easy_knowledge_retriever.operations.judging import Pair, Verdict, Verdicts
 from easy_knowledge_retriever.operations.likeness import PROBES
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
