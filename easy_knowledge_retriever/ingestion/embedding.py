@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,10 @@ logger = logging.getLogger("easy_knowledge_retriever")
 _AT_ONCE: Final = 512
 """Chunks of a document that are embedded in one call; a longer one is a sequence of calls, each with a sign of life."""
 _WINDOW: Final = 256
+_SAVED_AT_ONCE: Final = 64
+"""Chunks embedded between two savings."""
+_WORTH_SAVING: Final = 16
+"""Fewer vectors are made again rather than saved: they are one request."""
 
 
 def model_of(embedding: EmbeddingService) -> EmbeddingStamp:
@@ -49,16 +53,27 @@ def check_embedding(stamps: Stamps, embedding: EmbeddingService, settings: Setti
     logger.warning("%s", message)
 
 
-async def embed_chunks(embedding: EmbeddingService, chunks: Sequence[Chunk], progress: Progress) -> FloatVectors:
-    """The vector of each chunk's indexed text, shape (len(chunks), dim)."""
+async def embed_chunks(
+    embedding: EmbeddingService, chunks: Sequence[Chunk], progress: Progress, save: Callable[[], Awaitable[None]] | None = None
+) -> FloatVectors:
+    """The vector of each chunk's indexed text, shape (len(chunks), dim).
+
+    Args:
+        embedding: The model.
+        chunks: The chunks.
+        progress: Is told how many are done.
+        save: Is awaited whenever a part is done that is worth to be saved, where the ingest goes on for long after it.
+    """
     texts = [chunk.indexed_text for chunk in chunks]
     if not texts:
         return np.zeros((0, embedding.embedding_dim), dtype=np.float32)
-    size = len(texts) if len(texts) <= _AT_ONCE else _WINDOW
+    size = _SAVED_AT_ONCE if save else len(texts) if len(texts) <= _AT_ONCE else _WINDOW
     parts = []
     for at in range(0, len(texts), size):
         parts.append(await embedding.embed(texts[at : at + size], "document"))
         failpoint("embed-batch")
+        if save and len(texts) > _WORTH_SAVING:
+            await save()
         progress(min(at + size, len(texts)), len(texts))
     return np.concatenate(parts)
 

@@ -18,7 +18,7 @@ from easy_knowledge_retriever.endpoints.limiter import Limiter
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy, retrying
 from easy_knowledge_retriever.events import ModelCalled, Observer
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, Ending, InputType, LLMService, Message, Priority
-from easy_knowledge_retriever.llm.flight import held_back, sent
+from easy_knowledge_retriever.llm.flight import held_back, landing
 from easy_knowledge_retriever.spending.meter import Meter
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
@@ -188,10 +188,6 @@ class CachedLLM(LLMWrapper):
                 text.append(piece)
                 yield piece
 
-    async def has(self, request: Request) -> bool:
-        """Whether an answer to a request is kept."""
-        return bool(await self._store.get_many([self._key(request)]))
-
     async def _keep(self, key: str, text: str, finish_reason: str) -> None:
         if finish_reason == "stop" and self._accept(text):
             await self._store.put_many({key: {"text": text, "at": int(time.time())}})
@@ -236,16 +232,15 @@ class LimitedLLM(LLMWrapper):
 
     def __init__(self, service: LLMService, limiter: Limiter) -> None:
         super().__init__(service)
-        self.limiter = limiter
+        self._limiter = limiter
 
     async def _complete(self, request: Request) -> Completion:
         held_back()
-        async with self.limiter.slot(request.priority):
-            with sent():
-                return await request.complete(self.service)
+        async with self._limiter.slot(request.priority):
+            return await landing(request.complete(self.service))
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        async with self.limiter.slot(request.priority), aclosing(request.stream(self.service)) as pieces:
+        async with self._limiter.slot(request.priority), aclosing(request.stream(self.service)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -295,12 +290,12 @@ class BatchedEmbedding(EmbeddingWrapper):
 
     def __init__(self, service: EmbeddingService, batch_num: Callable[[], int]) -> None:
         super().__init__(service)
-        self.batch_num = batch_num
+        self._batch_num = batch_num
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         if not texts:
             return np.zeros((0, self.embedding_dim), np.float32)
-        size = self.batch_num()
+        size = self._batch_num()
         batches = [texts[at : at + size] for at in range(0, len(texts), size)]
         # The limiter of the endpoint decides how many are really sent; this keeps the tasks of a large input few.
         parts = await map_bounded(lambda batch: self.service.embed(batch, input_type), batches, _TASKS)
@@ -326,8 +321,8 @@ class LimitedEmbedding(EmbeddingWrapper):
 
     def __init__(self, service: EmbeddingService, limiter: Limiter) -> None:
         super().__init__(service)
-        self.limiter = limiter
+        self._limiter = limiter
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
-        async with self.limiter.slot("query" if input_type == "query" else "ingest"):
+        async with self._limiter.slot("query" if input_type == "query" else "ingest"):
             return await super().embed(texts, input_type)

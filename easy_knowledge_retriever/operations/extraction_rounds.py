@@ -154,7 +154,7 @@ class Rounds:
         given_up: set[int] = set()
         while self._over is None and (question := self._next(chunk, transcript, given_up)) is not None:
             try:
-                completion = await self._ask(question.messages)
+                completion, transcript = await self._ask(chunk, transcript, question)
             except UpstreamAuth:
                 raise
             except UpstreamError as error:
@@ -168,8 +168,6 @@ class Rounds:
                 continue
             self._failures = 0
             usage += completion.usage
-            transcript = self._extended(chunk, transcript, question.part, completion)
-            await self._transcripts.keep(chunk, transcript)
         return ChunkOutcome(chunk, transcript, usage, given_up=bool(given_up))
 
     def _next(self, chunk: Chunk, transcript: Transcript, given_up: Set[int]) -> Question | None:
@@ -183,16 +181,27 @@ class Rounds:
         longer = replace(transcript, parts=parts)
         return replace(longer, complete=self._asking(chunk, longer, frozenset()) is None)
 
-    async def _ask(self, messages: Sequence[Message]) -> Completion:
+    async def _ask(self, chunk: Chunk, transcript: Transcript, question: Question) -> tuple[Completion, Transcript]:
+        """The answer to a question, and the transcript that holds it, which is kept."""
+        longer = transcript
+
+        async def keep(completion: Completion) -> None:
+            nonlocal longer
+            longer = self._extended(chunk, transcript, question.part, completion)
+            await self._transcripts.keep(chunk, longer)
+
         task = asyncio.current_task()
-        with flight() as request:
+        with flight(keep) as request:
             if task is not None:
                 self._flights[task] = request
             try:
-                return await self._complete(messages)
+                completion = await self._complete(question.messages)
             finally:
                 if task is not None:
                     del self._flights[task]
+        if not request.landed:
+            await keep(completion)
+        return completion, longer
 
     def _note(self, error: UpstreamError) -> None:
         """Counts failures of the endpoint; many in a row end the reading, so that it can be taken up again later."""
