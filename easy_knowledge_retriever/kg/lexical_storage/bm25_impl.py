@@ -125,10 +125,13 @@ class BM25Storage(FileStorage, LexicalStorage):
         rows = {key: self._rows[key] for key in held}
         if filter is not None:
             rows = {key: row for key, row in rows.items() if filter.admits(row.document_id, row.collection)}
+        # A row that holds the terms in fields without weight only has length 0, which the scorer would divide by.
+        frequencies = {key: row.frequencies(known, weights) for key, row in rows.items()}
+        rows = {key: row for key, row in rows.items() if any(frequencies[key].values())}
         if not rows or average <= 0:
             return []
         scorer = _Okapi(
-            [row.frequencies(known, weights) for row in rows.values()],
+            [frequencies[key] for key in rows],
             [_weighted(row.lengths, weights) for row in rows.values()],
             average,
             {term: self._idf(term) for term in known},

@@ -149,6 +149,10 @@ class LexicalStorageContract(StorageContract[LexicalStorage]):
         await storage.put_many([_record("z", "cat and much else", document="one")])
         assert [hit.id for hit in await storage.search(["cat"], 1, SearchFilter(document_ids=frozenset({"one"})))] == ["z"]
 
+    async def test_a_row_that_holds_a_term_only_where_nothing_counts_is_no_hit(self, storage: LexicalStorage) -> None:
+        await storage.put_many([_record("1", "", "cat"), _record("2", "cat")])
+        assert set(await self._scores(storage, "cat", k1=0.0, b=1.0, field_weights={"heading": 0.0})) == {"2"}
+
     async def test_document_frequencies_count_rows(self, storage: LexicalStorage) -> None:
         await storage.put_many(PETS)
         assert await storage.document_frequencies(["dog", "cat", "absent", "dog"]) == {"dog": 2, "cat": 1}
