@@ -106,6 +106,11 @@ RETRIEVER: dict[str, object] = {
     "durability": "full",
     "lock_timeout": 10.0,
     "embedding_check": "error",
+    "prices": None,
+    "max_cost": None,
+    "max_llm_calls": None,
+    "max_minutes": None,
+    "max_cache_mb": 256.0,
 }
 
 METHODS: dict[str, dict[str, object]] = {
@@ -134,6 +139,9 @@ METHODS: dict[str, dict[str, object]] = {
     "get_relation_info": {"src_entity": REQUIRED, "tgt_entity": REQUIRED, "include_vector_data": False},
     "get_graph_labels": {},
     "get_knowledge_graph": {"node_label": REQUIRED, "max_depth": 3, "max_nodes": None},
+    "estimate": {"file_paths": (), "texts": (), "names": None, "collection": ""},
+    "usage": {},
+    "cache_size": {},
     "verify": {},
 }
 

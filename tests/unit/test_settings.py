@@ -78,6 +78,11 @@ def test_settings_cannot_be_changed_and_are_not_shared() -> None:
         ("durability", "none"),
         ("embedding_check", "ignore"),
         ("workspace", "../elsewhere"),
+        ("max_cost", -0.1),
+        ("max_cost", float("nan")),
+        ("max_llm_calls", -1),
+        ("max_minutes", float("inf")),
+        ("max_cache_mb", -1),
     ],
 )
 def test_a_bad_setting_is_refused_by_name(name: str, value: Any) -> None:
