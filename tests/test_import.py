@@ -64,3 +64,20 @@ def test_the_logger_is_silent_by_default() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_base_without_a_local_model_loads_no_local_model() -> None:
+    code = (
+        "import asyncio, sys, tempfile\n"
+        "from easy_knowledge_retriever import EasyKnowledgeRetriever, QueryParam\n"
+        "from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeLLMService\n"
+        "async def main():\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        models = {'llm_service': FakeLLMService(lambda messages: 'END'), 'embedding_service': FakeEmbeddingService()}\n"
+        "        async with EasyKnowledgeRetriever(folder, **models) as rag:\n"
+        "            await rag.ainsert('Salt dissolves in water.')\n"
+        "            await rag.aquery('What dissolves?', QueryParam(mode='hybrid_mix'))\n"
+        "asyncio.run(main())\n"
+        "assert not {'onnxruntime', 'tokenizers'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

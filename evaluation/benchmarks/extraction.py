@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from rich.console import Console
@@ -36,6 +36,7 @@ from rich.table import Table
 from easy_knowledge_retriever import EasyKnowledgeRetriever, QueryParam
 from easy_knowledge_retriever.llm.base import Completion, EmbeddingService, InputType, LLMService, Message, Priority
 from easy_knowledge_retriever.retrieval.registry import STRATEGIES
+from easy_knowledge_retriever.settings import Gleaning
 from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer
 from easy_knowledge_retriever.types import FloatVectors, Usage
 
@@ -45,7 +46,7 @@ NEW_NAMES = 0.4
 WORDS = 20_000
 CHUNKS_A_DOCUMENT = 10
 WINDOW = 20
-"""Documents in one measured window."""
+"""Documents in one measured window, fewer in a small base."""
 WINDOWS = 3
 ASKED = 40
 """Questions a mode."""
@@ -348,13 +349,15 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def measure(size: int) -> Measured:
+async def measure(size: int, gleaning: Gleaning = "always") -> Measured:
     """A base of so many chunks."""
     found, spent, corpus = Measured(size, calibrated()), Spent(), Corpus()
     llm, embedding = Replayed(spent), Summed(spent)
     found.started = memory()
     with tempfile.TemporaryDirectory() as folder:
-        async with EasyKnowledgeRetriever(folder, llm_service=llm, embedding_service=embedding) as rag:
+        async with EasyKnowledgeRetriever(
+            folder, llm_service=llm, embedding_service=embedding, entity_extract_gleaning=gleaning
+        ) as rag:
             bench = Bench(rag, corpus, llm, spent)
             await _measure_ingest(bench, found, embedding)
             await _measure_questions(bench, found)
@@ -368,13 +371,14 @@ async def measure(size: int) -> Measured:
 async def _measure_ingest(bench: Bench, found: Measured, embedding: Summed) -> None:
     """Fills the base, and measures the documents that make it full."""
     chunks = CHUNKS_A_DOCUMENT
-    measured = WINDOWS * (WINDOW * chunks + WINDOW // 2)
-    while bench.corpus.made + measured + chunks <= found.size:
+    documents = max(1, min(WINDOW, found.size // (2 * WINDOWS * chunks)))
+    singles = max(1, documents // 2)
+    while bench.corpus.made + WINDOWS * (documents * chunks + singles) + chunks <= found.size:
         await bench.ingest(1, chunks)
-    found.single = [await bench.ingest(WINDOW // 2, 1) for _ in range(WINDOWS)]
+    found.single = [await bench.ingest(singles, 1) for _ in range(WINDOWS)]
     before = embedding.calls
-    found.ingest = [await bench.ingest(WINDOW, chunks) for _ in range(WINDOWS)]
-    found.embedding_calls = (embedding.calls - before) / (WINDOWS * WINDOW)
+    found.ingest = [await bench.ingest(documents, chunks) for _ in range(WINDOWS)]
+    found.embedding_calls = (embedding.calls - before) / (WINDOWS * documents)
     llm = bench.llm
     found.tokens = statistics.mean(llm.chunk_tokens)
     found.calls = llm.extractions / bench.corpus.made
@@ -400,15 +404,15 @@ async def _asked(bench: Bench, questions: Sequence[str], param: QueryParam) -> l
     return costs
 
 
-def apart(size: int) -> Measured:
+def apart(size: int, gleaning: Gleaning) -> Measured:
     """Measures a size in a new process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(alone, size).result()
+        return process.submit(alone, size, gleaning).result()
 
 
-def alone(size: int) -> Measured:
+def alone(size: int, gleaning: Gleaning) -> Measured:
     """Measures a size in this process."""
-    return asyncio.run(measure(size))
+    return asyncio.run(measure(size, gleaning))
 
 
 def rows(found: Measured) -> dict[str, float]:
@@ -452,8 +456,9 @@ def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[800, 2000], help="chunks, one base each")
+    parser.add_argument("--gleaning", choices=get_args(Gleaning), default="always", help="when a chunk is read once more")
     options = parser.parse_args()
-    Console(width=110).print(output([apart(size) for size in sorted(options.sizes)]))
+    Console(width=110).print(output([apart(size, options.gleaning) for size in sorted(options.sizes)]))
 
 
 if __name__ == "__main__":
