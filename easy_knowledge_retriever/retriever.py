@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.errors import ConfigError, IngestionError, IngestionStopped, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
+from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
@@ -32,6 +33,7 @@ from easy_knowledge_retriever.operations.base import PromptHook
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
 from easy_knowledge_retriever.operations.context import entity_data, relation_data
 from easy_knowledge_retriever.operations.inserting import inserted_documents
+from easy_knowledge_retriever.operations.merges import entity_of, merges_in, suggested_merges
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import QueryParam, QueryResult
 from easy_knowledge_retriever.retrieval.base import Retrieval
@@ -43,7 +45,6 @@ from easy_knowledge_retriever.spending.prices import PriceChoice, price_table
 from easy_knowledge_retriever.storages import StorageChoice, open_description
 from easy_knowledge_retriever.streaming import AnswerStream
 from easy_knowledge_retriever.sync import SyncRetriever
-from easy_knowledge_retriever.text.folding import entity_key
 from easy_knowledge_retriever.text.tokenizer import TiktokenTokenizer, TokenCounter, Tokenizer
 from easy_knowledge_retriever.types import (
     Context,
@@ -53,7 +54,10 @@ from easy_knowledge_retriever.types import (
     Document,
     ExtractionExample,
     IngestReport,
+    Merge,
+    MergeSuggestion,
     Metadata,
+    Relation,
     RelationKey,
     SummaryReport,
     Usage,
@@ -569,11 +573,13 @@ class EasyKnowledgeRetriever:
             max_nodes: Entities at most; ``max_graph_nodes`` if None, which is also the ceiling.
         """
         cap = min(max_nodes or self.settings.max_graph_nodes, self.settings.max_graph_nodes)
-        key = node_label if node_label == "*" else entity_key(node_label)
-        found = await self._opened().graph.neighbourhood(key, max_depth, cap)
+        kb = self._opened()
+        key = node_label if node_label == "*" else await entity_of(kb, node_label)
+        found = await kb.graph.neighbourhood(key, max_depth, cap)
+        names = {entity.key: entity.name for entity in found.entities}
         return KnowledgeGraph(
             tuple(entity_data(entity) for entity in found.entities),
-            tuple(relation_data(relation) for relation in found.relations),
+            tuple(relation_data(_between(relation, names)) for relation in found.relations),
             found.truncated,
         )
 
@@ -587,7 +593,8 @@ class EasyKnowledgeRetriever:
         Raises:
             NotFound: There is none of this name.
         """
-        kb, key = self._opened(), entity_key(entity_name)
+        kb = self._opened()
+        key = await entity_of(kb, entity_name)
         entity = (await kb.graph.entities([key])).get(key)
         if entity is None:
             raise NotFound(f"there is no entity named {entity_name!r}", hint="get_graph_labels() lists the names")
@@ -602,7 +609,8 @@ class EasyKnowledgeRetriever:
         Raises:
             NotFound: There is none.
         """
-        kb, key = self._opened(), RelationKey.of(entity_key(src_entity), entity_key(tgt_entity))
+        kb = self._opened()
+        key = RelationKey.of(await entity_of(kb, src_entity), await entity_of(kb, tgt_entity))
         relation = (await kb.graph.relations([key])).get(key)
         if relation is None:
             raise NotFound(f"there is no relation between {src_entity!r} and {tgt_entity!r}")
@@ -610,6 +618,58 @@ class EasyKnowledgeRetriever:
         if include_vector_data:
             data["vector"] = (await kb.relation_vectors.vectors([key.id])).get(key.id)
         return data
+
+    async def get_merges(self, name: str | None = None) -> tuple[Merge, ...]:
+        """The names that were taken for variants of another one, with the evidence.
+
+        Args:
+            name: A name of one entity; those of every entity if None.
+
+        Raises:
+            NotFound: No document uses the name.
+        """
+        async with self._opened().snapshot() as kb:
+            return await merges_in(kb, name)
+
+    async def suggest_merges(self, threshold: float = 0.85, limit: int = 50) -> tuple[MergeSuggestion, ...]:
+        """Entities that might be one, by meaning and a word of their names. Nothing is changed: see :meth:`merge_entities`.
+
+        Args:
+            threshold: Cosine similarity of their vectors from which two entities are taken for alike.
+            limit: Pairs at most, most alike first.
+        """
+        async with self._opened().snapshot() as kb:
+            return await suggested_merges(kb, threshold, limit)
+
+    async def unmerge_entity(self, variant_name: str) -> None:
+        """Takes a variant out of the entity it was merged into. It stays out, whatever is ingested, while documents use it.
+
+        Args:
+            variant_name: The variant, as documents write it.
+
+        Raises:
+            NotFound: It is not merged into another name.
+            UpstreamError: A text could not be embedded; nothing was changed.
+        """
+        kb = self._opened()
+        await self._ingestion.decide(lambda: decided_apart(kb, variant_name))
+
+    async def merge_entities(self, sources: str | Sequence[str], target: str) -> None:
+        """Makes names stand for one entity, whatever the documents say; also takes back :meth:`unmerge_entity`.
+
+        It holds while documents use the names. :meth:`unmerge_entity` takes a source out again.
+
+        Args:
+            sources: Names as documents write them, or with the label of a sense of the target: ``Mercury (Person)``.
+            target: The name they are merged into.
+
+        Raises:
+            NotFound: No document uses one of the names.
+            ConfigError: The target is merged into one of the sources.
+            UpstreamError: A text could not be embedded; nothing was changed.
+        """
+        kb, names = self._opened(), [sources] if isinstance(sources, str) else list(sources)
+        await self._ingestion.decide(lambda: decided_one(kb, names, target))
 
     async def usage(self) -> UsageReport:
         """What models over the wire have cost this base so far, summed up by document, model, purpose and day."""
@@ -624,3 +684,13 @@ class EasyKnowledgeRetriever:
             deep: Also recounts what is derived, which reads everything.
         """
         return await verify(self._opened(), deep=deep, settings=self.settings, embedding=self._models.embedding)
+
+
+def _between(relation: Relation, names: Mapping[str, str]) -> Relation:
+    """The relation with its ends under the names of these entities."""
+    first, second = relation.key
+    return replace(
+        relation,
+        first_name=names.get(first, relation.first_name),
+        second_name=names.get(second, relation.second_name),
+    )

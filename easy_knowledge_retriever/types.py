@@ -40,6 +40,8 @@ __all__ = [
     "LexicalRecord",
     "Link",
     "MentionEdge",
+    "Merge",
+    "MergeSuggestion",
     "Metadata",
     "MetadataValue",
     "NameRow",
@@ -328,6 +330,34 @@ class StagedVectors:
     """Digests of model and text."""
     packed: bytes
     """A vector a key, all of one length: 32-bit floats, the lowest byte first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """That a name is taken for a variant of another one."""
+
+    variant: str
+    """As the documents write it."""
+    entity: str
+    """Name of the entity it is folded into."""
+    kind: str
+    """``spacing``, ``article``, ``honorific``, ``plural``, ``acronym``, or ``manual`` if a user said so."""
+    chunk_id: str = ""
+    """For an acronym the first chunk that says what it stands for."""
+    file_path: str = ""
+    """Name of that chunk's document."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSuggestion:
+    """Two entities that may be one."""
+
+    first: str
+    second: str
+    similarity: float
+    """Cosine of their vectors."""
+    shared: str
+    """The longest word that both names have."""
 
 
 class RelationKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""Verbs about the graph: graph stats, graph show."""
+"""Verbs about the graph: graph stats, graph show, and those about names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from easy_knowledge_retriever.cli import names
 from easy_knowledge_retriever.cli.output import counted
 from easy_knowledge_retriever.cli.verbs import Run, verb
 from easy_knowledge_retriever.errors import NotFound
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Shows the graph of entities and relations.", no_args_is_help=True)
     verb(group, "stats", of="graph")(stats)
     verb(group, "show", of="graph")(show)
+    names.register(group)
     app.add_typer(group, name="graph")
 
 

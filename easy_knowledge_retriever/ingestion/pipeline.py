@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,14 @@ from weakref import WeakValueDictionary
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamAuth
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
-from easy_knowledge_retriever.ingestion.committing import Version, commit_version
+from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version
+from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, without_broken_characters
-from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change
+from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
@@ -170,6 +171,26 @@ class Ingestion:
         """
         async with self._alone(document_id), self._turn:
             return await delete_document(self._kb, document_id, self._settings, self._embedding, self._summaries.mark)
+
+    async def decide(self, deciding: Callable[[], Awaitable[Decision]]) -> None:
+        """Puts into effect what a user decides of names, see :mod:`easy_knowledge_retriever.ingestion.deciding`.
+
+        Args:
+            deciding: Reads the names and decides; called again if the base changes meanwhile.
+
+        Raises:
+            EKRError: What deciding raises, or a text of an entity could not be embedded; nothing was changed.
+        """
+        await self._check_base()
+        vectors = GraphVectors(self._embedding)
+        async with self._turn:
+            while True:
+                stamps, decision = await stamps_of(self._kb), await deciding()
+                change = await plan_decision(self._kb, stamps, decision.now, decision.rows, self._settings)
+                change = self._summaries.mark(change)
+                await vectors.embed(change)
+                if await commit_decision(self._kb, change, vectors.by_text):
+                    return
 
     async def summarize(self) -> SummaryReport:
         """Makes the summaries that are still wanted.

@@ -128,16 +128,18 @@ async def plan_change(kb: KnowledgeBase, document_id: str, said: Said, settings:
     )
 
 
-async def plan_decision(kb: KnowledgeBase, now: Names, rows: Mapping[str, NameRow], settings: Settings) -> GraphChange:
+async def plan_decision(
+    kb: KnowledgeBase, stamps: Stamps, now: Names, rows: Mapping[str, NameRow], settings: Settings
+) -> GraphChange:
     """The change that gives some names other rows, as a user decides.
 
     Args:
         kb: The base.
+        stamps: Those of the base before the rows were read.
         now: The rows as they are, with the names that point at these.
         rows: Folded name → row from now on.
         settings: Hold the caps of what is shown.
     """
-    stamps = await stamps_of(kb)
     then = now.changed(with_rows(now.groups, rows))
     planner = _Planner(kb, settings, Evidence({}, {}), Evidence({}, {}))
     await planner.read(now, then, frozenset(), stamps.unembedded)

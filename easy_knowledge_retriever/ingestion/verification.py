@@ -45,7 +45,7 @@ INVARIANTS: Final = {
     "I5": "every entity, relation and mention stands in a living extraction, and every extraction in the graph",
     "I6": "both ends of every relation exist",
     "I7": "vectors of entities and relations match their rows",
-    "I8": "entities and relations are what their living mentions make of them",
+    "I8": "entities, relations and names are what their living mentions make of them",
     "I9": "what is kept of summaries covers only what is still said, and what wants one is listed",
     "I13": "counts in the status equal the counted rows",
     "I14": "chunks are in order, pages ascend, spans lie inside the text",

@@ -81,6 +81,10 @@ class Names:
             found = self._folded[key] = self._fold(key, frozenset())
         return found
 
+    def head(self, key: str) -> str:
+        """The name that a name is a variant of by its letters; acronyms and a user aside."""
+        return key if self.row(key).apart else self._head(key).key
+
     def senses(self, key: str) -> tuple[Sense, ...]:
         """The things a name stands for; empty if it is one."""
         found = self._senses.get(key)

@@ -94,16 +94,14 @@ def is_acronym_of(acronym: str, name: str) -> bool:
     initials = [(word[0], word in _SMALL) for word in words if word and word[0].isalnum()]
     if len(letters) < 2 or sum(1 for _, small in initials if not small) < 2:
         return False
-    return initials[0][0] == letters[0] and _spelt(letters[1:], initials[1:], skips=1)
-
-
-def _spelt(letters: list[str], initials: list[tuple[str, bool]], skips: int) -> bool:
-    if not initials:
-        return not letters
-    initial, small = initials[0]
-    if letters and letters[0] == initial and _spelt(letters[1:], initials[1:], skips):
-        return True
-    return (small or skips > 0) and _spelt(letters, initials[1:], skips if small else skips - 1)
+    if initials[0][0] != letters[0]:
+        return False
+    # how many letters are spelt and how many words were left out so far, in every way there is
+    ways = {(1, 0)}
+    for initial, small in initials[1:]:
+        spelt = {(count + 1, left) for count, left in ways if letters[count : count + 1] == [initial]}
+        ways = spelt | {(count, left if small else left + 1) for count, left in ways if small or left < 1}
+    return any(count == len(letters) for count, _ in ways)
 
 
 def _bare(key: str) -> str:

@@ -290,3 +290,23 @@ def test_demo_answers_from_the_right_pages(ekr: Ekr, tmp_path: Path) -> None:
     assert len(ended.document["answers"]) == 7
     assert list(tmp_path.iterdir()) == []
     json.dumps(ended.document)
+
+
+def test_names_are_merged_and_taken_apart(ekr: Ekr, tmp_path: Path) -> None:
+    (tmp_path / "names.md").write_text(
+        "The Northern Grid Council (NGC) met in Lund. Then the NGC met Ada Brandt. Ada Brandt knows Dr. Ada Brandt.\n"
+    )
+    assert ekr("ingest", "names.md").code == 0
+    shown = ekr("graph", "merges", "--json").document["merges"]
+    assert [(merge["variant"], merge["kind"], merge["file_path"]) for merge in shown] == [
+        ("Dr. Ada Brandt", "honorific", ""),
+        ("NGC", "acronym", "names.md"),
+    ]
+    assert "acronym" in ekr("graph", "merges", "Northern Grid Council").out
+    assert ekr("graph", "unmerge", "NGC").out.strip().endswith("'NGC' is an entity of its own now")
+    assert len(ekr("graph", "merges", "--json").document["merges"]) == 1
+    assert ekr("graph", "unmerge", "NGC").code == 4
+    assert ekr("graph", "merge", "NGC", "Northern Grid Council").code == 0
+    assert ekr("graph", "merges", "--json").document["merges"] == shown
+    assert ekr("graph", "merges", "--suggest", "--json").document["suggestions"] == []
+    assert ekr("verify", "--deep").code == 0

@@ -20,6 +20,7 @@ from easy_knowledge_retriever import (
 )
 from easy_knowledge_retriever.streaming import Done
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.types import SearchFilter
 
 TEXTS = [
     "# Otter station\n\nThe Otter station stands in Lund. Ada Brandt leads the Otter station.",
@@ -194,3 +195,44 @@ def test_options_without_effect_say_so(tmp_path: Path, caplog: pytest.LogCapture
 def test_what_is_no_storage_is_refused(tmp_path: Path, storage: object) -> None:
     with pytest.raises(ConfigError, match="Storage"):
         EasyKnowledgeRetriever(tmp_path, kv_storage=storage)  # type: ignore[arg-type]
+
+
+async def test_every_name_of_an_entity_finds_it(tmp_path: Path) -> None:
+    texts = [
+        "# Grid\n\nThe Northern Grid Council (NGC) meets in Lund.",
+        "# Report\n\nIn May the NGC met Ada Brandt and other members.",
+        "# Elsewhere\n\nNothing happens in Malm.",
+    ]
+    async with retriever(tmp_path) as rag:
+        await rag.ainsert(texts, file_paths=["grid.md", "report.md", "elsewhere.md"])
+        info = await rag.get_entity_info("NGC")
+        assert info == await rag.get_entity_info("The Northern Grid Council")
+        assert info["file_path"] == ["grid.md", "report.md"]
+        around = await rag.get_knowledge_graph("ngc", max_depth=1)
+        assert info["entity_name"] in {node["entity_name"] for node in around.nodes}
+        assert {edge["src_id"] for edge in around.edges} | {edge["tgt_id"] for edge in around.edges} <= {
+            node["entity_name"] for node in around.nodes
+        }
+        first = around.edges[0]
+        assert await rag.get_relation_info(first["src_id"], first["tgt_id"])
+        for question in ("Who is in the NGC?", "Who is in the Northern Grid Council?", "Who is in the N.G.C.?"):
+            data = await rag.aquery_data(question, QueryParam(mode="local"))
+            assert data["data"]["entities"][0]["entity_name"] == info["entity_name"], question
+        assert [merge.kind for merge in await rag.get_merges("NGC")] == ["acronym"]
+        await rag.unmerge_entity("NGC")
+        assert (await rag.get_entity_info("NGC"))["file_path"] == ["grid.md", "report.md"]
+        assert (await rag.get_entity_info("Northern Grid Council"))["file_path"] == ["grid.md"]
+        await rag.merge_entities("NGC", "Northern Grid Council")
+        assert await rag.get_entity_info("NGC") == info
+        assert (await rag.verify(deep=True)).clean
+
+
+async def test_only_visible_documents_speak_of_a_merged_entity(tmp_path: Path) -> None:
+    async with retriever(tmp_path) as rag:
+        await rag.ainsert("# Grid\n\nThe Northern Grid Council (NGC) meets in Lund.", file_paths="grid.md", collection="open")
+        await rag.ainsert("# Secret\n\nIn May the NGC met Ada Brandt.", file_paths="secret.md", collection="closed")
+        param = QueryParam(mode="local", filter=SearchFilter(collections=frozenset({"open"})))
+        data = await rag.aquery_data("What is the NGC?", param)
+        entity = data["data"]["entities"][0]
+        assert (entity["entity_name"], entity["file_path"]) == ("NGC", ["grid.md"])
+        assert "Ada Brandt" not in str(data["data"])

@@ -17,6 +17,9 @@ from easy_knowledge_retriever.types import (
     Entity,
     LexicalRecord,
     MentionEdge,
+    NameRow,
+    NameUse,
+    Naming,
     PageSpan,
     Relation,
     RelationKey,
@@ -160,6 +163,22 @@ async def another_dimension(kb: KnowledgeBase) -> None:
     await kb.stamps.put_many({"embedding": {"fingerprint": "fake-bag-of-words/16", "dimension": 15}})
 
 
+async def naming_changed(kb: KnowledgeBase) -> None:
+    await kb.naming.put_many({DOCUMENT.id: Naming({"verdel": NameUse("Person")})})
+
+
+async def naming_of_nobody(kb: KnowledgeBase) -> None:
+    await kb.naming.put_many({"nobody": Naming({"verdel": NameUse()})})
+
+
+async def name_counted_twice(kb: KnowledgeBase) -> None:
+    await kb.names.put_many({"verdel": {"verdel": NameRow(documents=2, looks={"proper": 2})}})
+
+
+async def name_of_nobody(kb: KnowledgeBase) -> None:
+    await kb.names.put_many({"nobody": {"nobody": NameRow(documents=1)}})
+
+
 async def nul(kb: KnowledgeBase) -> None:
     entity = (await kb.graph.entities(["verdel"]))["verdel"]
     await kb.graph.put_entities([replace(entity, names=(("Ver\0del", 1),))])
@@ -203,6 +222,10 @@ DEEP: list[tuple[Damage, str]] = [
     (mention_of_another_weight, "I5"),
     (entity_changed, "I8"),
     (relation_changed, "I8"),
+    (naming_changed, "I8"),
+    (naming_of_nobody, "I8"),
+    (name_counted_twice, "I8"),
+    (name_of_nobody, "I8"),
     (another_dimension, "I2"),
 ]
 
