@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from easy_knowledge_retriever.events import Observer
-from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService, LLMService
 from easy_knowledge_retriever.llm.callables import CallableLLM, as_embedding_service, as_llm_service
 from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.llm.stack import Identified, embedding_stack, llm_stack
+from easy_knowledge_retriever.llm.wrappers import ReplyStore
 from easy_knowledge_retriever.operations.answering import ExtractiveAnswerer
 from easy_knowledge_retriever.operations.asking import Asking, asking_with
 from easy_knowledge_retriever.operations.base import PaidExtractor, PromptHook
@@ -85,7 +85,7 @@ class Models:
 
 
 def choose_models(
-    settings: Settings, choices: ModelChoices, cache: KVStorage, observer: Observer, till: Till, count: CountTokens
+    settings: Settings, choices: ModelChoices, cache: ReplyStore, observer: Observer, till: Till, count: CountTokens
 ) -> Models:
     """The models of some choices, each with the wrappers of its stack.
 

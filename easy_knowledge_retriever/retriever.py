@@ -17,6 +17,7 @@ from easy_knowledge_retriever.errors import ConfigError, IngestionError, Ingesti
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
+from easy_knowledge_retriever.ingestion.origins import File, Given
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
@@ -26,6 +27,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.question_usage import QuestionUsage
+from easy_knowledge_retriever.kg.reply_cache import CacheSize, ReplyCache, cache_size
 from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
@@ -40,6 +42,7 @@ from easy_knowledge_retriever.retrieval.base import Retrieval
 from easy_knowledge_retriever.retrieval.pipeline import Retrieving, Services
 from easy_knowledge_retriever.settings import ExtractionFormat, Gleaning, Settings, check_slug
 from easy_knowledge_retriever.spending.budget import Budget
+from easy_knowledge_retriever.spending.estimate import Estimate
 from easy_knowledge_retriever.spending.meter import Till
 from easy_knowledge_retriever.spending.prices import PriceChoice, price_table
 from easy_knowledge_retriever.storages import StorageChoice, open_description
@@ -68,7 +71,6 @@ __all__ = ["EasyKnowledgeRetriever", "KnowledgeGraph"]
 logger = logging.getLogger("easy_knowledge_retriever")
 
 _DEFAULT = Settings()
-_PROMPTS = PromptSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class EasyKnowledgeRetriever:
         entity_types: What a model is asked to look for; others are kept and counted in a warning.
         relation_types: Keywords a model may give to relations; any if empty. Others are kept and counted in a warning.
         resolution: ``names`` merges the variants of a name in the documents ingested from now on; ``off`` does not.
-        prompts: What a language model is told, see :class:`~easy_knowledge_retriever.prompts.prompt_set.PromptSet`.
+        prompts: What a language model is told, a ``PromptSet``; None means the library's own.
         on_prompt: Is called with each prompt for an answer and the passages in it before it is sent; an exception stops the
             call.
         observer: Is given progress events; must return at once.
@@ -146,6 +148,7 @@ class EasyKnowledgeRetriever:
             would pass it is not sent. It needs the price of every model in use.
         max_llm_calls: The same for requests to language models.
         max_minutes: The same for the time since opening.
+        max_cache_mb: Megabytes of kept replies; the oldest go first. None is no limit.
         cosine_threshold: Another name for ``cosine_better_than_threshold``.
         log_level: No effect; use :mod:`logging`.
         log_file_path: No effect; use :mod:`logging`.
@@ -199,7 +202,7 @@ class EasyKnowledgeRetriever:
         entity_types: Sequence[str] = _DEFAULT.entity_types,
         relation_types: Sequence[str] = _DEFAULT.relation_types,
         resolution: Literal["off", "names"] = _DEFAULT.resolution,
-        prompts: PromptSet = _PROMPTS,
+        prompts: PromptSet | None = None,
         on_prompt: PromptHook | None = None,
         observer: Observer = ignore,
         durability: Literal["full", "relaxed"] = _DEFAULT.durability,
@@ -209,6 +212,7 @@ class EasyKnowledgeRetriever:
         max_cost: float | None = _DEFAULT.max_cost,
         max_llm_calls: int | None = _DEFAULT.max_llm_calls,
         max_minutes: float | None = _DEFAULT.max_minutes,
+        max_cache_mb: float | None = _DEFAULT.max_cache_mb,
         cosine_threshold: float | None = None,
         log_level: object = None,
         log_file_path: object = None,
@@ -228,8 +232,11 @@ class EasyKnowledgeRetriever:
         self._budget = Budget(max_cost, max_llm_calls, max_minutes)
         count_tokens = TokenCounter(self._tokenizer)
         till = Till(self._budget, price_table(prices), count_tokens, observer)
-        choices = ModelChoices(embedding_service, llm_service, reranker_service, prompts, on_prompt, citation_judge)
-        models = choose_models(self.settings, choices, self._kb.llm_cache, observer, till, count_tokens)
+        choices = ModelChoices(
+            embedding_service, llm_service, reranker_service, prompts or PromptSet(), on_prompt, citation_judge
+        )
+        cache = ReplyCache(self._kb.llm_cache, max_cache_mb)
+        models = choose_models(self.settings, choices, cache, observer, till, count_tokens)
         self._models = models
         self._ingestion = Ingestion(
             self._kb,
@@ -365,6 +372,45 @@ class EasyKnowledgeRetriever:
             status = DocStatus.INTERRUPTED if isinstance(failure, IngestionStopped) else DocStatus.FAILED
             usage = failure.usage or Usage()
             return IngestReport("", failure.document, "", status, usage=usage, cost=failure.cost, error=str(failure))
+
+    async def estimate(
+        self,
+        file_paths: str | Path | Sequence[str | Path] = (),
+        *,
+        texts: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+        names: Sequence[str] | None = None,
+        collection: str = "",
+    ) -> Estimate:
+        """What ingesting some documents would take: calls, tokens, cost and time, each with an error bar.
+
+        Files are read and cut as :meth:`ingest` does; nothing is sent to a model and nothing is written. What is there
+        already (unchanged versions, replies of an interrupted ingest, cached replies) costs nothing.
+
+        Args:
+            file_paths: Files, as for :meth:`ingest`.
+            texts: Texts, as for :meth:`ainsert`.
+            names: What each file and then each text is called; if None, a file is called by its path.
+            collection: The collection they would belong to.
+
+        Raises:
+            ConfigError: The numbers of documents and names differ, or a text is none.
+            StorageNotOpenError: The retriever is not open.
+        """
+        self._opened()
+        check_slug(collection)
+        paths = [file_paths] if isinstance(file_paths, str | Path) else list(file_paths)
+        given = [texts] if isinstance(texts, str | Mapping) else list(texts)
+        called = None if names is None else list(names)
+        if called is not None and len(called) != len(paths) + len(given):
+            raise ConfigError(
+                f"there are {len(called)} names for {len(paths)} files and {len(given)} texts",
+                hint="give one each, or none at all",
+            )
+        file_names = [str(path) for path in paths] if called is None else called[: len(paths)]
+        files = [File.at(path, name, collection, {}, 1, None) for path, name in zip(paths, file_names, strict=True)]
+        text_names = None if called is None else called[len(paths) :]
+        inserted = inserted_documents(given, None, text_names, collection, {}) if given else []
+        return await self._ingestion.estimate([*files, *map(Given, inserted)])
 
     async def ainsert(
         self,
@@ -508,7 +554,7 @@ class EasyKnowledgeRetriever:
 
         Args:
             doc_id: Its id.
-            delete_llm_cache: Also drops every cached reply of a model.
+            delete_llm_cache: Also drops every cached reply to a question: one may quote it. Those about its chunks go anyway.
 
         Raises:
             StorageError: A storage failed; the document is still whole.
@@ -534,6 +580,10 @@ class EasyKnowledgeRetriever:
             raise ConfigError("there is no language model to summarise with", hint="give llm_service")
         await self._check_model()
         return await self._ingestion.summarize()
+
+    async def cache_size(self) -> CacheSize:
+        """How many replies of models are kept, and how many bytes they take. Looks at all of them."""
+        return await cache_size(self._opened().llm_cache)
 
     async def aclear_cache(self) -> None:
         """Drops cached replies of models. Never harms the index."""

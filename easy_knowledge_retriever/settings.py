@@ -92,6 +92,7 @@ class Settings:
     max_cost: float | None = None
     max_llm_calls: int | None = None
     max_minutes: float | None = None
+    max_cache_mb: float | None = 256.0
 
     def __post_init__(self) -> None:
         check_slug(self.workspace)
@@ -127,7 +128,7 @@ _POSITIVE = (
     "max_file_paths",
     "force_llm_summary_on_merge",
 )
-_CEILINGS = ("max_cost", "max_llm_calls", "max_minutes")
+_CEILINGS = ("max_cost", "max_llm_calls", "max_minutes", "max_cache_mb")
 _CHOICES = {
     "entity_extract_gleaning": get_args(Gleaning),
     "extraction_format": get_args(ExtractionFormat),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from easy_knowledge_retriever.kg.usage_report import UsageReport
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+    from easy_knowledge_retriever.spending.estimate import Estimate
 
 __all__ = ["SyncRetriever"]
 
@@ -105,6 +106,10 @@ class SyncRetriever:
     def clear_cache(self) -> None:
         """See :meth:`EasyKnowledgeRetriever.aclear_cache`."""
         self._run(self._retriever.aclear_cache)
+
+    def estimate(self, file_paths: str | Path | Sequence[str | Path] = (), **options: Any) -> Estimate:
+        """See :meth:`EasyKnowledgeRetriever.estimate`."""
+        return self._run(lambda: self._retriever.estimate(file_paths, **options))
 
     def usage(self) -> UsageReport:
         """See :meth:`EasyKnowledgeRetriever.usage`."""

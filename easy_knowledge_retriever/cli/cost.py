@@ -1,4 +1,4 @@
-"""What models cost, for people; and the verb that shows it: cost."""
+"""What models cost, for people; and the verbs about it: cost, cache."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from easy_knowledge_retriever.cli.output import counted
+from easy_knowledge_retriever.cli.output import Screen, counted
 from easy_knowledge_retriever.cli.verbs import Run, verb
 from easy_knowledge_retriever.kg.usage_report import UsageReport
 from easy_knowledge_retriever.spending.account import Amount
+from easy_knowledge_retriever.spending.estimate import Estimate, Range
 from easy_knowledge_retriever.types import Usage
 
-__all__ = ["register", "spent", "total_cost"]
+__all__ = ["register", "show_estimate", "spent", "total_cost"]
 
 
 class By(enum.StrEnum):
@@ -28,8 +29,9 @@ class By(enum.StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds these verbs."""
     verb(app, "cost")(cost)
+    verb(app, "cache")(cache)
 
 
 async def cost(
@@ -52,6 +54,25 @@ async def cost(
             run.screen.note("the total holds questions and deleted documents too")
 
     run.screen.result({"by": by, "rows": dict(_amounts(report, by)), **_as_data(report)}, show)
+
+
+async def cache(
+    run: Run, clear: Annotated[bool, typer.Option("--clear", help="Forget them all. Nothing but a saving is lost.")] = False
+) -> None:
+    """Shows how many replies of language models are kept to be given again.
+
+    Example: ekr cache --clear
+    """
+    async with run.base() as rag:
+        size = await rag.cache_size()
+        if clear:
+            await rag.aclear_cache()
+
+    def show() -> None:
+        replies = counted(size.replies, "reply", "replies")
+        run.screen.say(f"{replies}, {size.bytes / 1e6:,.2f} MB{' forgotten' if clear else ''}")
+
+    run.screen.result({"replies": size.replies, "bytes": size.bytes, "cleared": clear}, show)
 
 
 def _amounts(report: UsageReport, by: By) -> Iterable[tuple[str, Amount]]:
@@ -90,6 +111,39 @@ def _cost(amount: Amount) -> str:
         return f"{amount.cost:,.4f}"
     unpriced = f"{amount.unpriced_calls:,} unpriced"
     return f"{amount.cost:,.4f} + {unpriced}" if amount.cost else unpriced
+
+
+def show_estimate(screen: Screen, estimate: Estimate) -> None:
+    """What an ingest would cost, for people."""
+    for warning in estimate.warnings:
+        screen.complain(warning)
+    unchanged = sum(document.unchanged for document in estimate.documents)
+    screen.say(
+        f"{counted(len(estimate.documents), 'document')} ({unchanged} unchanged), {counted(estimate.chunks, 'chunk')}, "
+        f"{estimate.to_read} to be read by a language model",
+        style="bold",
+    )
+    rows = [
+        ("calls of language models", estimate.llm_calls),
+        ("tokens in", estimate.prompt_tokens),
+        ("tokens out", estimate.completion_tokens),
+        ("calls of the embedding model", estimate.embedding_calls),
+        ("tokens embedded", estimate.embedding_tokens),
+        ("seconds", estimate.seconds),
+    ]
+    shown = [(name, *_bar(bar, ",.0f")) for name, bar in rows if bar.high]
+    if estimate.cost is None:
+        shown.append(("cost", "", "unpriced", ""))
+    elif shown:
+        shown.append(("cost", *_bar(estimate.cost, ",.4f")))
+    if shown:
+        screen.table(("", "at least", "expected", "at most"), shown, right=("at least", "expected", "at most"))
+        seen = f"{estimate.seen_calls:,} earlier calls" if estimate.seen_calls else "defaults: nothing was seen of this model yet"
+        screen.note(f"rests on {seen}")
+
+
+def _bar(bar: Range, form: str) -> tuple[str, str, str]:
+    return format(bar.low, form), format(bar.expected, form), format(bar.high, form)
 
 
 def total_cost(costs: Iterable[float | None]) -> float | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from easy_knowledge_retriever import aio
-from easy_knowledge_retriever.cli.cost import spent, total_cost
+from easy_knowledge_retriever.cli.cost import show_estimate, spent, total_cost
 from easy_knowledge_retriever.cli.files import Found, find_files
 from easy_knowledge_retriever.cli.graph import graph_size
 from easy_knowledge_retriever.cli.metadata import parsed
-from easy_knowledge_retriever.cli.output import Screen, counted
+from easy_knowledge_retriever.cli.output import Screen, counted, plain
 from easy_knowledge_retriever.cli.progress import progress
 from easy_knowledge_retriever.cli.verbs import FAILED_DOCUMENTS, USAGE, Run, verb
 from easy_knowledge_retriever.errors import BudgetExceeded, ConfigError, NotFound
@@ -45,6 +46,7 @@ async def ingest(
     collection: Annotated[str, typer.Option("--collection", help="Collection they belong to.")] = "",
     meta: Annotated[list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="What filters may ask for.")] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Documents at once.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost; nothing is sent or written.")] = False,
 ) -> int:
     """Reads documents into the knowledge base.
 
@@ -63,6 +65,8 @@ async def ingest(
     if not stdin and not found.files and not any(skipped.named for skipped in found.skipped):
         raise _nothing_in(paths, found)
     about = About(collection, parsed(meta or ()))
+    if dry_run:
+        return await _dry_run(run, found, {name: sys.stdin.read()} if stdin else {}, about)
     reports: list[IngestReport] = []
     with progress(run.screen, len(found.files) + stdin) as observer:
         async with run.base(observer, create=True) as rag:
@@ -74,6 +78,17 @@ async def ingest(
         return BudgetExceeded.exit_code
     failed = any(report.status is not DocStatus.PROCESSED for report in reports) or any(s.named for s in found.skipped)
     return FAILED_DOCUMENTS if failed else 0
+
+
+async def _dry_run(run: Run, found: Found, texts: Mapping[str, str], about: About) -> int:
+    """Says what an ingest would cost. A base that is not there yet is not made: an empty one elsewhere stands for it."""
+    files, names = [path for path, _ in found.files], [*(name for _, name in found.files), *texts]
+    with tempfile.TemporaryDirectory() as empty:
+        there = run if Path(run.working_dir).is_dir() else replace(run, working_dir=empty)
+        async with there.base(create=True) as rag:
+            estimate = await rag.estimate(files, texts=list(texts.values()), names=names, collection=about.collection)
+    run.screen.result(plain(estimate), lambda: show_estimate(run.screen, estimate))
+    return FAILED_DOCUMENTS if estimate.warnings or any(skipped.named for skipped in found.skipped) else 0
 
 
 def _nothing_in(paths: Sequence[str], found: Found) -> NotFound:

@@ -23,11 +23,11 @@ __all__ = ["SCHEMA_VERSION", "Screen", "counted", "plain", "printable"]
 SCHEMA_VERSION = 1
 """Of every JSON document. A field may be added within a version; a removed or changed one raises it."""
 _PIPE_WIDTH = 160
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
 def printable(text: str) -> str:
-    """The text without control characters: a document must not be able to steer the terminal it is shown on."""
+    """The text without control, direction and tag characters: a document must not steer the terminal it is shown on."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

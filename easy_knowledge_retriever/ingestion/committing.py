@@ -11,9 +11,11 @@ from easy_knowledge_retriever.ingestion.planning import GraphChange, Said
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.ingestion.summarizing import put_marks
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key, staged_key
+from easy_knowledge_retriever.kg.reply_cache import drop_replies, put_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_document_usage, drop_document_usage, fold_versions
 from easy_knowledge_retriever.operations.indexing import chunk_vectors, has_vector, lexical_records
 from easy_knowledge_retriever.spending.account import Account
+from easy_knowledge_retriever.spending.kept import KeptReplies
 from easy_knowledge_retriever.types import (
     Chunk,
     DocRecord,
@@ -96,6 +98,7 @@ async def commit_version(
                 await drop_vectors(inside, version.document.id)
             await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
             await add_document_usage(inside, version.document.id, version.document.digest, unwritten())
+            await _put_replies(inside, version, standing)
             if standing is not None:
                 await fold_versions(inside, version.document.id, version.document.digest)
             failpoint("tx-before-status")
@@ -103,7 +106,7 @@ async def commit_version(
             await _drop_version(inside, change, version.chunks, version.extractions)
             failpoint("tx-before-commit")
     failpoint("tx-after-commit")
-    version.account.vectors = None  # they are in the version now
+    version.account.vectors = version.account.replies = None  # all is durable now
     return True
 
 
@@ -126,6 +129,7 @@ async def commit_deletion(
         await _drop_staged(inside, document_id)
         await drop_vectors(inside, document_id)
         await drop_document_usage(inside, document_id)
+        await drop_replies(inside.llm_cache, KeptReplies(document_id))
         await inside.manifests.delete_many([document_id])
         await inside.naming.delete_many([document_id])
         await inside.documents.delete_many([document_id])
@@ -213,6 +217,18 @@ async def _drop_parses(kb: KnowledgeBase, document_id: str, standing: DocRecord 
     for version in {standing.version, standing.pending_version} - {""} if standing is not None else ():
         keys = [key async for key, parse in kb.parses.scan(parse_key(version, "")) if parse.id == document_id]
         await kb.parses.delete_many(keys)
+
+
+async def _put_replies(kb: KnowledgeBase, version: Version, standing: DocRecord | None) -> None:
+    """Caches the replies about a version, and forgets those about text that is gone.
+
+    After an interruption the replies of the attempt before were not asked for, so all stay until the next version.
+    """
+    replies = version.account.replies
+    if replies is not None:
+        await put_replies(kb.llm_cache, replies.unsaved)
+        if standing is not None and not standing.pending_version:
+            await drop_replies(kb.llm_cache, replies, unused_only=True)
 
 
 async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:

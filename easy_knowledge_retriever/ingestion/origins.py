@@ -18,7 +18,7 @@ from easy_knowledge_retriever.parsing import parser_for
 from easy_knowledge_retriever.parsing.base import Source
 from easy_knowledge_retriever.types import DocRecord, DocStatus, Document, Metadata
 
-__all__ = ["File", "Given", "Origin", "without_broken_characters"]
+__all__ = ["File", "Given", "Origin", "identity_of", "without_broken_characters"]
 
 _WORTH_KEEPING: Final = 0.2
 """Seconds a parse takes that is kept for a second attempt."""
@@ -43,8 +43,12 @@ class Origin(ABC):
         """
 
     @abstractmethod
-    async def document(self, kb: KnowledgeBase) -> Document:
+    async def document(self, kb: KnowledgeBase, *, keep: bool = True) -> Document:
         """The document. ``version`` was called before.
+
+        Args:
+            kb: The base, which may know it already.
+            keep: Whether a parse that took long may be written there for a second attempt.
 
         Raises:
             ParseError: It cannot be read.
@@ -64,7 +68,7 @@ class Given(Origin):
     async def version(self) -> str:
         return self._document.digest
 
-    async def document(self, kb: KnowledgeBase) -> Document:
+    async def document(self, kb: KnowledgeBase, *, keep: bool = True) -> Document:
         return self._document
 
 
@@ -97,7 +101,7 @@ class File(Origin):
         self._source = await asyncio.to_thread(_filled, self._source, content)
         return self._source.digest
 
-    async def document(self, kb: KnowledgeBase) -> Document:
+    async def document(self, kb: KnowledgeBase, *, keep: bool = True) -> Document:
         parser = parser_for(self._path)
         known = await self._known(kb, parser.fingerprint)
         if known is not None:
@@ -105,7 +109,7 @@ class File(Origin):
         began = time.perf_counter()
         document = await asyncio.to_thread(parser.parse, self._source)
         failpoint("parsed")
-        if time.perf_counter() - began > _WORTH_KEEPING:
+        if keep and time.perf_counter() - began > _WORTH_KEEPING:
             await kb.parses.put_many({parse_key(document.digest, document.parser): document})
             failpoint("parse-durable")
         return document
@@ -119,6 +123,11 @@ class File(Origin):
         if parse is None or parse.digest != source.digest:
             return None
         return replace(parse, id=source.document_id, name=source.name, collection=source.collection, metadata=source.metadata)
+
+
+def identity_of(record: DocRecord) -> tuple[str, str, str]:
+    """What its chunks carry of a document: a caller's own id may come back under another name or in another collection."""
+    return record.version, record.name, record.collection
 
 
 def without_broken_characters(document: Document) -> Document:

@@ -18,9 +18,10 @@ from easy_knowledge_retriever.ingestion.committing import Version, commit_decisi
 from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
+from easy_knowledge_retriever.ingestion.estimating import Estimating
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, without_broken_characters
+from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, identity_of, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
@@ -28,10 +29,12 @@ from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import Summaries
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.reply_cache import trim_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_ingest_usage
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Extractor, PaidExtractor
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, apply_chunking, chunking_by_token_size
+from easy_knowledge_retriever.operations.extraction_llm import LLMExtractor
 from easy_knowledge_retriever.operations.extraction_local import LocalNames
 from easy_knowledge_retriever.operations.merging import counted
 from easy_knowledge_retriever.operations.naming import naming_of
@@ -39,6 +42,7 @@ from easy_knowledge_retriever.operations.references import DeclaredReferences
 from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.spending.account import Account, charging
+from easy_knowledge_retriever.spending.estimate import Estimate
 from easy_knowledge_retriever.text.tokenizer import TokenCounter, Tokenizer
 from easy_knowledge_retriever.types import (
     Chunk,
@@ -100,11 +104,13 @@ class Ingestion:
         self._chunking_func = chunking_func
         self._extractors = (DeclaredReferences(), LocalNames()) if extractors is None else tuple(extractors)
         self._llm_extractor = llm_extractor
+        self._summarizer = summarizer
         self._observer = observer
         self._made_by: EmbeddingStamp | None = None
         self._turn = asyncio.Lock()
         limits = summarizer.limits if summarizer else SummaryLimits.of(settings)
-        self._summaries = Summaries(kb, embedding, self._turn, limits, TokenCounter(tokenizer), summarizer)
+        self._count = TokenCounter(tokenizer)
+        self._summaries = Summaries(kb, embedding, self._turn, limits, self._count, summarizer)
         self._together = 0
         self._owed: dict[FactKey, None] = {}
         self._room = asyncio.Semaphore(settings.max_parallel_insert)
@@ -162,6 +168,16 @@ class Ingestion:
         """
         first, last = (start_page or 0) + 1, None if end_page is None else end_page + 1
         return await self._ingest(File.at(path, name or str(path), collection, metadata, first, last), (None, False), track_id)
+
+    async def estimate(self, origins: Sequence[Origin]) -> Estimate:
+        """What ingesting these would take. Each is read and cut; nothing is sent and nothing written.
+
+        Args:
+            origins: The documents.
+        """
+        extractor = self._llm_extractor if isinstance(self._llm_extractor, LLMExtractor) else None
+        estimating = Estimating(self._kb, self._embedding, extractor, self._summarizer, self._count)
+        return await estimating.all(origins, lambda document: self._chunks(document, (None, False)), self._settings)
 
     async def delete_document(self, document_id: str) -> DeletionResult:
         """Takes a document away, see :func:`~easy_knowledge_retriever.ingestion.deletion.delete_document`.
@@ -247,7 +263,7 @@ class Ingestion:
                 _check_names(record)
                 version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
-            if standing is not None and (version, record.name, record.collection) == _identity(standing):
+            if standing is not None and (version, record.name, record.collection) == identity_of(standing):
                 return await self._unchanged(run, standing)
             await run.begin(standing, version)
             failpoint("record-written")
@@ -269,6 +285,7 @@ class Ingestion:
                 ready = Version(document, chunks, embedding.result(), extractions, run.account, naming)
                 change = await self._commit(ready, _processed(run.record, document, chunks), standing)
             await self._summarize(run, [fact.key for fact in change.facts if fact.pending])
+            await trim_replies(self._kb.llm_cache, self._settings.max_cache_mb)
             return _report(run, ready)
 
     async def _vectors(self, run: Run, chunks: Sequence[Chunk], twin: Twin | None) -> FloatVectors:
@@ -407,11 +424,6 @@ def _check_names(record: DocRecord) -> None:
     """Refuses what no store keeps; the text of a document is cleaned, but an identity must stay what the caller says."""
     if "\0" in f"{record.id}{record.name}":
         raise ConfigError(f"{record.name!r} cannot be the name of a document", hint="take the NUL character out of name and id")
-
-
-def _identity(record: DocRecord) -> tuple[str, str, str]:
-    """What its chunks carry of a document: a caller's own id may come back under another name or in another collection."""
-    return record.version, record.name, record.collection
 
 
 def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -> DocRecord:

@@ -29,10 +29,11 @@ from easy_knowledge_retriever.events import (
 )
 from easy_knowledge_retriever.ingestion.paid_vectors import load_vectors, save_vectors
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.reply_cache import put_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_document_usage
 from easy_knowledge_retriever.operations.base import Progress
 from easy_knowledge_retriever.spending.account import Account, charging
-from easy_knowledge_retriever.spending.kept import KeptVectors
+from easy_knowledge_retriever.spending.kept import KeptReplies, KeptVectors
 from easy_knowledge_retriever.types import DocRecord, DocStatus
 
 __all__ = ["Run", "now"]
@@ -126,24 +127,28 @@ class Run:
         )
         self.recorded = True  # before it is: a cancellation may come when it just was
         await self.kb.status.put([self.record])
-        self.account.vectors = KeptVectors()
+        self.account.vectors, self.account.replies = KeptVectors(), KeptReplies(self.record.id)
         if standing is not None and standing.pending_version:
             await load_vectors(self.kb, self.record.id, self.account.vectors)
 
     async def save(self) -> None:
-        """Writes down what was spent so far, and the vectors that were bought with it.
+        """Writes down what was spent so far, and what was bought with it.
 
         Raises:
             StorageError: It could not be written; the next call tries again.
         """
-        kept = self.account.vectors
-        if self.account.has_unwritten or (kept and kept.unsaved):
+        vectors, replies = self.account.vectors, self.account.replies
+        if self.account.has_unwritten or (vectors and vectors.unsaved) or (replies and replies.unsaved):
+            fresh = dict(replies.unsaved) if replies else {}
             with self.account.writing() as unwritten:
                 async with self.kb.transaction() as inside:
                     await add_document_usage(inside, self.record.id, self.version, unwritten())
-                    saved = await save_vectors(inside, self.record.id, kept) if kept else ()
-            if kept:
-                kept.saved(saved)
+                    await put_replies(inside.llm_cache, fresh)
+                    saved = await save_vectors(inside, self.record.id, vectors) if vectors else ()
+            if vectors:
+                vectors.saved(saved)
+            if replies:
+                replies.saved(fresh)
         self.saved = time.perf_counter()
 
     async def save_vectors(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from easy_knowledge_retriever.ingestion.stamps import Stamps, stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import WANTED, said
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.reply_cache import owners_of_replies
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.indexing import has_vector, lexical_records, mention_edges
@@ -21,6 +22,7 @@ from easy_knowledge_retriever.operations.name_rows import recounted
 from easy_knowledge_retriever.operations.naming import naming_of
 from easy_knowledge_retriever.operations.resolution import Identifier, Names
 from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.spending.kept import KeptReplies
 from easy_knowledge_retriever.types import (
     Chunk,
     DocRecord,
@@ -126,6 +128,7 @@ async def verify(
             findings += [finding async for finding in _mentions(seen, state)]
             findings += [finding async for finding in _postings(seen, state)]
             findings += [finding async for finding in _vectors(seen, state)]
+            findings += [finding async for finding in _replies(seen, state)]
     return VerifyReport(tuple(findings), len(state.records), len(state.chunks), len(state.entities), len(state.relations))
 
 
@@ -345,6 +348,12 @@ async def _vectors(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
     for storage in (kb.chunk_vectors, kb.entity_vectors, kb.relation_vectors):
         async for finding in _finite(storage, dimension):
             yield finding
+
+
+async def _replies(kb: KnowledgeBase, state: _State) -> AsyncIterator[Finding]:
+    owners = {KeptReplies(document_id).owner for document_id in state.records}
+    for owner in sorted(await owners_of_replies(kb.llm_cache) - owners):
+        yield Finding("I9", owner, "a reply about a document that is gone is kept")
 
 
 async def _finite(storage: VectorStorage, dimension: int | None) -> AsyncIterator[Finding]:

@@ -20,10 +20,10 @@ class MeteredLLM(LLMWrapper):
 
     def __init__(self, service: LLMService, meter: Meter) -> None:
         super().__init__(service)
-        self._meter = meter
+        self.meter = meter
 
     async def _complete(self, request: Request) -> Completion:
-        async with self._meter.request(_texts(request), request.max_tokens) as bill:
+        async with self.meter.request(_texts(request), request.max_tokens) as bill:
             with bill.listening():
                 completion = await request.complete(self.service)
             bill.usage = bill.usage or completion.usage
@@ -32,7 +32,7 @@ class MeteredLLM(LLMWrapper):
             return completion
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        async with self._meter.request(_texts(request), request.max_tokens, ends_soon=False) as bill:
+        async with self.meter.request(_texts(request), request.max_tokens, ends_soon=False) as bill:
             async with aclosing(request.stream(self.service)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Ending):
@@ -46,10 +46,10 @@ class MeteredEmbedding(EmbeddingWrapper):
 
     def __init__(self, service: EmbeddingService, meter: Meter) -> None:
         super().__init__(service)
-        self._meter = meter
+        self.meter = meter
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
-        async with self._meter.request(texts) as bill:
+        async with self.meter.request(texts) as bill:
             with bill.listening():
                 return await super().embed(texts, input_type)
 

@@ -188,6 +188,10 @@ class CachedLLM(LLMWrapper):
                 text.append(piece)
                 yield piece
 
+    async def has(self, request: Request) -> bool:
+        """Whether an answer to a request is kept."""
+        return bool(await self._store.get_many([self._key(request)]))
+
     async def _keep(self, key: str, text: str, finish_reason: str) -> None:
         if finish_reason == "stop" and self._accept(text):
             await self._store.put_many({key: {"text": text, "at": int(time.time())}})
@@ -232,15 +236,15 @@ class LimitedLLM(LLMWrapper):
 
     def __init__(self, service: LLMService, limiter: Limiter) -> None:
         super().__init__(service)
-        self._limiter = limiter
+        self.limiter = limiter
 
     async def _complete(self, request: Request) -> Completion:
         held_back()
-        async with self._limiter.slot(request.priority):
+        async with self.limiter.slot(request.priority):
             return await landing(request.complete(self.service))
 
     async def _stream(self, request: Request) -> AsyncGenerator[str]:
-        async with self._limiter.slot(request.priority), aclosing(request.stream(self.service)) as pieces:
+        async with self.limiter.slot(request.priority), aclosing(request.stream(self.service)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -290,12 +294,12 @@ class BatchedEmbedding(EmbeddingWrapper):
 
     def __init__(self, service: EmbeddingService, batch_num: Callable[[], int]) -> None:
         super().__init__(service)
-        self._batch_num = batch_num
+        self.batch_num = batch_num
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         if not texts:
             return np.zeros((0, self.embedding_dim), np.float32)
-        size = self._batch_num()
+        size = self.batch_num()
         batches = [texts[at : at + size] for at in range(0, len(texts), size)]
         # The limiter of the endpoint decides how many are really sent; this keeps the tasks of a large input few.
         parts = await map_bounded(lambda batch: self.service.embed(batch, input_type), batches, _TASKS)
@@ -321,8 +325,8 @@ class LimitedEmbedding(EmbeddingWrapper):
 
     def __init__(self, service: EmbeddingService, limiter: Limiter) -> None:
         super().__init__(service)
-        self._limiter = limiter
+        self.limiter = limiter
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
-        async with self._limiter.slot("query" if input_type == "query" else "ingest"):
+        async with self.limiter.slot("query" if input_type == "query" else "ingest"):
             return await super().embed(texts, input_type)

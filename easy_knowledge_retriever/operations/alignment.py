@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal
@@ -33,15 +31,12 @@ __all__ = [
     "Alignment",
     "Evidence",
     "Sentence",
-    "coverage",
-    "idf_of",
     "share",
     "weakest_stretch",
-    "weights_of",
 ]
 
 SUPPORT = 0.6
-"""Share of a claim's terms, by idf, that the sentences which carry it must hold."""
+"""Share of a claim's terms that the sentences which carry it must hold."""
 STRETCH = 6
 """Neighbouring terms of a claim that are looked at together: an addition to a true sentence stands in one place."""
 WEAKEST = 0.35
@@ -54,6 +49,9 @@ _MOST_SENTENCES = 3
 _PARTLY = 0.3
 """Share of terms from which the rest of a claim is looked at by itself."""
 _WORD = re.compile(r"[^\W_]+")
+_EDGES = re.compile(r"^(?:[\W_]*(?:\d{1,3}|[a-z])[.)] )?[\W_]+|^(?:\d{1,3}|[a-z])[.)] |[\W_]+$")
+_SAMPLE = 1200
+"""Characters of a passage that tell its language."""
 _BEGINNINGS = 4
 """Sentences tried as the first one."""
 _NEARLY = 0.15
@@ -112,22 +110,16 @@ class Evidence:
     passages: Mapping[int, Passage]
     language: str = ""
     """That of the answer; empty if unknown."""
-    _idf: dict[str, float] = field(default_factory=dict)
+    _measured: dict[tuple[int, int], frozenset[Quantity]] = field(default_factory=dict)
+    _beside: dict[int, frozenset[Quantity]] = field(default_factory=dict)
     _read: dict[int, tuple[Sentence, ...]] = field(default_factory=dict)
     _languages: dict[int, str] = field(default_factory=dict)
     _heads: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    @property
-    def idf(self) -> Mapping[str, float]:
-        """Of the terms, over the passages."""
-        if not self._idf:
-            self._idf = idf_of(analyze(p.chunk.text, self.language_of(number) or None) for number, p in self.passages.items())
-        return self._idf
-
     def language_of(self, number: int) -> str:
         """Language of a passage; empty if unknown."""
         if number not in self._languages:
-            self._languages[number] = guess_language(self.passages[number].chunk.indexed_text)
+            self._languages[number] = guess_language(self.passages[number].chunk.indexed_text[:_SAMPLE])
         return self._languages[number]
 
     def same_language(self, numbers: Iterable[int]) -> bool:
@@ -160,11 +152,15 @@ class Evidence:
         """
         language = self.language or next((code for n in numbers if (code := self.language_of(n))), "")
         part = _Part(text, analyze(text, language or None), quantities(text), language, tuple(numbers))
-        weights = weights_of(part.terms, self.idf)
+        terms = frozenset(part.terms)
         pool = [sentence for number in numbers for sentence in self.sentences_of(number)]
-        shares = [share(weights, sentence.terms) for sentence in pool]
+        wording = _wording(text)
+        copied = next((sentence for sentence in pool if sentence.terms and _wording(sentence.text) == wording), None)
+        if copied is not None:
+            return Alignment(text, (copied,), supported=True, judged_by="lexical", coverage=1.0, settled=True)
+        shares = [share(terms, sentence.terms) for sentence in pool]
         order = sorted(range(len(pool)), key=lambda i: -shares[i])
-        nearest = self._aligned(part, weights, self._completed(part, weights, pool[order[0]], pool))
+        nearest = self._aligned(part, self._completed(part, pool[order[0]], pool))
         if nearest.supported:
             return nearest
         # Another sentence may carry it all the same, but only if it says as much: who changes a number or adds a "not"
@@ -173,35 +169,35 @@ class Evidence:
             if shares[i] < shares[order[0]] - _NEARLY:
                 break
             others = [s for s, held in zip(pool, shares, strict=True) if held <= shares[i] and s is not pool[order[0]]]
-            found = self._aligned(part, weights, self._completed(part, weights, pool[i], others))
+            found = self._aligned(part, self._completed(part, pool[i], others))
             if found.supported:
                 return found
         return nearest
 
-    def _aligned(self, part: _Part, weights: Mapping[str, float], chosen: tuple[Sentence, ...]) -> Alignment:
-        covered = share(weights, self._held(chosen))
+    def _aligned(self, part: _Part, chosen: tuple[Sentence, ...]) -> Alignment:
+        covered = share(frozenset(part.terms), self._held(chosen))
         reason = self._fault(part, chosen)
         if reason:
             return Alignment(part.text, chosen, reason=reason, coverage=covered, settled=reason == "numbers", judged_by="lexical")
-        enough = next((k for k in range(1, len(chosen) + 1) if self._carry(part, weights, chosen[:k])), None)
+        enough = next((k for k in range(1, len(chosen) + 1) if self._carry(part, chosen[:k])), None)
         if enough is None:
-            gap = _gap(part, weights, self._held(chosen)) if covered >= _PARTLY else ""
+            gap = _gap(part, self._held(chosen)) if covered >= _PARTLY else ""
             return Alignment(part.text, chosen, reason="words", coverage=covered, judged_by="lexical", gap=gap)
         return Alignment(part.text, chosen[:enough], supported=True, judged_by="lexical", coverage=covered, settled=True)
 
     def _held(self, chosen: Sequence[Sentence]) -> frozenset[str]:
         return frozenset().union(*(self.heading_of(s.passage.number) | s.terms for s in chosen))
 
-    def _carry(self, part: _Part, weights: Mapping[str, float], chosen: Sequence[Sentence]) -> bool:
+    def _carry(self, part: _Part, chosen: Sequence[Sentence]) -> bool:
         held = self._held(chosen)
-        if share(weights, held) < SUPPORT or weakest_stretch(part.terms, weights, held) < WEAKEST:
+        if share(frozenset(part.terms), held) < SUPPORT or weakest_stretch(part.terms, held) < WEAKEST:
             return False
         return not missing_quantities(part.quantities, self._quantities_of(chosen))
 
     def nearest(self, text: str, number: int) -> Sentence:
         """The sentence of one passage that has most of a text's terms."""
-        weights = weights_of(analyze(text, self.language or self.language_of(number) or None), self.idf)
-        return max(self.sentences_of(number), key=lambda s: (share(weights, s.terms), -s.start))
+        terms = frozenset(analyze(text, self.language or self.language_of(number) or None))
+        return max(self.sentences_of(number), key=lambda s: (share(terms, s.terms), -s.start))
 
     def alone(self, text: str, number: int) -> bool:
         """Whether one passage supports a text by itself."""
@@ -209,19 +205,18 @@ class Evidence:
 
     def candidates(self, text: str, numbers: Sequence[int], limit: int) -> list[Sentence]:
         """So many sentences that may say the same, those with most common terms first."""
-        weights = weights_of(analyze(text, self.language or None), self.idf)
+        terms = frozenset(analyze(text, self.language or None))
         pool = [sentence for number in numbers for sentence in self.sentences_of(number) if len(sentence.text.split()) >= 3]
-        return sorted(pool, key=lambda s: -share(weights, s.terms))[:limit]
+        return sorted(pool, key=lambda s: -share(terms, s.terms))[:limit]
 
-    def _completed(
-        self, part: _Part, weights: Mapping[str, float], first: Sentence, pool: Sequence[Sentence]
-    ) -> tuple[Sentence, ...]:
+    def _completed(self, part: _Part, first: Sentence, pool: Sequence[Sentence]) -> tuple[Sentence, ...]:
         """A sentence with those that add to it."""
+        terms = frozenset(part.terms)
         chosen, held = [first], set(first.terms)
-        best = share(weights, held)
+        best = share(terms, held)
         while best < _COMPLETE and len(chosen) < _MOST_SENTENCES:
             # A sentence that adds nothing but a number is about something else that has this number.
-            gains = [share(weights, held | s.terms) if _adds_words(s.terms & weights.keys(), held) else 0.0 for s in pool]
+            gains = [share(terms, held | s.terms) if _adds_words(s.terms & terms, held) else 0.0 for s in pool]
             gain = max(gains)
             if gain < best + _GAIN:
                 break
@@ -230,15 +225,27 @@ class Evidence:
             held |= chosen[-1].terms
         missing = missing_quantities(part.quantities, self._quantities_of(chosen))
         if missing:
-            chosen += [s for s in pool if _adds_words(weights.keys() & s.terms, first.terms) and _holds_all(s, missing)][:1]
+            adding = (sentence for sentence in pool if _adds_words(terms & sentence.terms, first.terms))
+            chosen += [s for s in adding if not missing_quantities(missing, self._quantities_in(s))][:1]
         return tuple(chosen)
 
     def _quantities_of(self, chosen: Sequence[Sentence]) -> frozenset[Quantity]:
         """Those of the sentences, of their headings and of the numbers of the list items in their passages."""
-        chunks = {sentence.passage.number: sentence.passage.chunk for sentence in chosen}.values()
-        texts = (*(sentence.text for sentence in chosen), *(f"{chunk.heading} . {chunk.document_name}" for chunk in chunks))
-        listed = frozenset(quantity for chunk in chunks for quantity in list_numbers(chunk.text))
-        return listed.union(*(quantities(text, every_word=True) for text in texts))
+        beside = (self._beside_sentences(sentence.passage) for sentence in chosen)
+        return frozenset().union(*beside, *map(self._quantities_in, chosen))
+
+    def _quantities_in(self, sentence: Sentence) -> frozenset[Quantity]:
+        key = (sentence.passage.number, sentence.start)
+        if key not in self._measured:
+            self._measured[key] = quantities(sentence.text, every_word=True)
+        return self._measured[key]
+
+    def _beside_sentences(self, passage: Passage) -> frozenset[Quantity]:
+        if passage.number not in self._beside:
+            chunk = passage.chunk
+            named = quantities(f"{chunk.heading} . {chunk.document_name}", every_word=True)
+            self._beside[passage.number] = named | list_numbers(chunk.text)
+        return self._beside[passage.number]
 
     def _fault(self, part: _Part, chosen: Sequence[Sentence]) -> str:
         """What a claim says that must be so in its source and is not."""
@@ -264,51 +271,30 @@ class Evidence:
         return same and len(chosen) == 1 and misplaces_numbers(part.text, source)
 
 
-def _holds_all(sentence: Sentence, wanted: Iterable[Quantity]) -> bool:
-    return not missing_quantities(wanted, quantities(sentence.text, every_word=True))
+def _wording(text: str) -> str:
+    """A sentence without the marks at its ends and the number of a list item."""
+    return _EDGES.sub("", " ".join(text.split()))
 
 
-def _gap(part: _Part, weights: Mapping[str, float], held: Container[str]) -> str:
+def _gap(part: _Part, held: AbstractSet[str]) -> str:
+    """The stretch of a claim that is held least, as it is written."""
     words = [(m.start(), m.end(), terms) for m in _WORD.finditer(part.text) if (terms := analyze(m[0], part.language or None))]
     if len(words) <= STRETCH:
         return ""
-
-    def share_of(at: int) -> float:
-        return share({term: weights.get(term, 1.0) for *_, terms in words[at : at + STRETCH] for term in terms}, held)
-
-    at = min(range(len(words) - STRETCH + 1), key=share_of)
-    return part.text[words[at][0] : words[at + STRETCH - 1][1]]
+    stretches = [words[at : at + STRETCH] for at in range(len(words) - STRETCH + 1)]
+    least = min(stretches, key=lambda stretch: share(frozenset(term for *_, terms in stretch for term in terms), held))
+    return part.text[least[0][0] : least[-1][1]]
 
 
 def _adds_words(terms: AbstractSet[str], held: AbstractSet[str]) -> bool:
     return any(term.isalpha() for term in terms - held)
 
 
-def idf_of(texts: Iterable[Sequence[str]]) -> dict[str, float]:
-    """Inverse document frequency of each term over some texts, ``ln(1 + N / n)``."""
-    sets = [set(terms) for terms in texts]
-    counts = Counter(term for terms in sets for term in terms)
-    return {term: math.log1p(len(sets) / count) for term, count in counts.items()}
+def share(terms: AbstractSet[str], held: AbstractSet[str]) -> float:
+    """Share of the terms that are held."""
+    return len(terms & held) / len(terms) if terms else 0.0
 
 
-def weights_of(terms: Iterable[str], idf: Mapping[str, float]) -> dict[str, float]:
-    """What each term counts; a term no text holds weighs as much as the rarest."""
-    rarest = max(idf.values(), default=1.0)
-    return {term: idf.get(term, rarest) for term in terms}
-
-
-def share(weights: Mapping[str, float], held: Container[str]) -> float:
-    """Share of the weight of the terms that are held."""
-    total = sum(weights.values())
-    return sum(weight for term, weight in weights.items() if term in held) / total if total else 0.0
-
-
-def weakest_stretch(terms: Sequence[str], weights: Mapping[str, float], held: Container[str]) -> float:
+def weakest_stretch(terms: Sequence[str], held: AbstractSet[str]) -> float:
     """The least share of :data:`STRETCH` neighbouring terms that is held; of all terms if there are fewer."""
-    stretches = (terms[at : at + STRETCH] for at in range(max(1, len(terms) - STRETCH + 1)))
-    return min(share({term: weights[term] for term in stretch}, held) for stretch in stretches)
-
-
-def coverage(wanted: Iterable[str], held: Iterable[str], idf: Mapping[str, float]) -> float:
-    """Share of the wanted terms that are held, weighted by idf."""
-    return share(weights_of(wanted, idf), frozenset(held))
+    return min(share(frozenset(terms[at : at + STRETCH]), held) for at in range(max(1, len(terms) - STRETCH + 1)))

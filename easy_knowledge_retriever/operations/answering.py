@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from easy_knowledge_retriever.llm.base import EmbeddingService, Message
-from easy_knowledge_retriever.operations.alignment import coverage, idf_of
 from easy_knowledge_retriever.operations.base import Answer, Answerer, AnswerRequest
 from easy_knowledge_retriever.operations.citation_check import CheckedAnswer, quote_of
+from easy_knowledge_retriever.operations.coverage import coverage, idf_of
 from easy_knowledge_retriever.operations.likeness import PROBES
 from easy_knowledge_retriever.text.analyzer import analyze, analyze_question
 from easy_knowledge_retriever.text.language import guess_language

@@ -11,7 +11,7 @@ from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.alignment import Alignment, Evidence
 from easy_knowledge_retriever.operations.alignment_embedding import align_by_embedding
-from easy_knowledge_retriever.operations.citation_markers import Cited, Marker, markers_in
+from easy_knowledge_retriever.operations.citation_markers import OPENING, Cited, Marker, markers_in, within_brackets
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
 from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts
 from easy_knowledge_retriever.text.language import guess_language
@@ -105,8 +105,8 @@ def check_words(text: str, passages: Sequence[Passage], harmless: Collection[str
     - Numbers of passages that were not given are taken away. A page that is not where the claim's sentence stands is
       replaced by the one that is, from the stored spans.
     - Each sentence that asserts something is a claim. It is supported if the sentences of the passages it cites hold at
-      least :data:`~easy_knowledge_retriever.operations.alignment.SUPPORT` of its terms, weighted by idf, all its quantities
-      with their units and all its names, and neither negate it nor exchange who does what. One that cites nothing is not.
+      least :data:`~easy_knowledge_retriever.operations.alignment.SUPPORT` of its terms, all its quantities with their
+      units and all its names, and neither negate it nor exchange who does what. One that cites nothing is not.
 
     Args:
         text: The answer as the model wrote it.
@@ -233,7 +233,10 @@ class _Check:
                     pages.setdefault((position, citation.passage), []).append(citation)
         for position, marker in enumerate(self.markers):
             text.put(marker, {one.number: pages.get((position, one.number), []) for one in marker.cited})
-        claims = [self._claim(at, parts, cited, text) for at in range(len(self.assertions))]
+        own: dict[int, list[tuple[_Part, tuple[Citation, ...]]]] = {}
+        for pair in zip(parts, cited, strict=True):
+            own.setdefault(pair[0].assertion, []).append(pair)
+        claims = [self._claim(assertion, own[at], text) for at, assertion in enumerate(self.assertions)]
         citations = tuple(dict.fromkeys(citation for claim in claims for citation in claim.citations))
         return CheckedAnswer(text.written, citations, tuple(claims), text.unknown, text.wrong_pages)
 
@@ -246,9 +249,7 @@ class _Check:
             found += [quote_of(s.passage, s.start, s.end, supported=carries) for s in nearest]
         return tuple(found)
 
-    def _claim(self, at: int, parts: Sequence[_Part], cited: Sequence[tuple[Citation, ...]], text: _Rewriting) -> Claim:
-        assertion = self.assertions[at]
-        own = [(part, citations) for part, citations in zip(parts, cited, strict=True) if part.assertion == at]
+    def _claim(self, assertion: Assertion, own: Sequence[tuple[_Part, tuple[Citation, ...]]], text: _Rewriting) -> Claim:
         failing = next((part.alignment for part, _ in own if not part.alignment.supported), None)
         deciding = failing or max((part.alignment for part, _ in own), key=lambda a: _WEIGHT[a.judged_by])
         return Claim(
@@ -262,7 +263,6 @@ class _Check:
         )
 
 
-_OPENING = frozenset("[［【(")
 _WEIGHT = {"": 0, "lexical": 1, "embedding": 2, "judge": 3}
 
 
@@ -284,13 +284,16 @@ class _Rewriting:
         if right == list(marker.cited) and right:
             return
         follows = self.text[marker.end : marker.end + 1]
-        keeps_blanks = right or follows.isalnum() or follows in _OPENING
+        keeps_blanks = right or follows.isalnum() or follows in (*OPENING, "(")
         start = marker.start
         if not keeps_blanks:
             while self._edits and self._edits[-1][1:] == (start, ""):  # those taken out right before left it their blanks
                 start = self._edits.pop()[0]
             start = len(self.text[:start].rstrip(" \t"))
-        self._edits.append((start, marker.end, "".join(map(_written, right))))
+        new = "".join(map(_written, right))
+        if not new and within_brackets(self.text, marker.start):
+            start, new = marker.start, "?"  # what stands around it must not become a citation
+        self._edits.append((start, marker.end, new))
 
     def _with_pages(self, cited: Cited, citations: Sequence[Citation]) -> Cited:
         """The passage with the pages that are right: those given, or else those where its sentences stand."""

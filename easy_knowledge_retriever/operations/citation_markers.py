@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Cited", "Marker", "code_spans", "markers_in"]
+__all__ = ["CLOSING", "LONGEST", "OPENING", "Cited", "Marker", "code_spans", "markers_in", "within_brackets"]
 
-_LONGEST = 120
-_BRACKET = re.compile(rf"[\[［【]([^\[\]［］【】\n]{{1,{_LONGEST}}})[\]］】]")
+LONGEST = 200
+"""Characters a citation may have between its brackets."""
+OPENING = "[［【〔〖〘〚⟦❲⁅"
+CLOSING = "]］】〕〗〙〛⟧❳⁆"
+"""What a citation may stand between."""
+_ANY = re.escape(OPENING + CLOSING)
+_BRACKET = re.compile(rf"[{re.escape(OPENING)}]([^{_ANY}\n]{{1,{LONGEST}}})[{re.escape(CLOSING)}]")
+_OPEN_BEFORE = re.compile(rf"[{re.escape(OPENING)}][^{_ANY}\n]{{0,{LONGEST}}}\Z")
+_INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")
 _DASH = r"[-–—‑]"
 _PAGES = (
     rf"(?P<page>(?P<many>pp|pages)|p|pgs?|page|seiten?|s|pág(?:ina)?s?|pag(?:in[ae])?)\.?\s*"
@@ -69,7 +77,7 @@ def markers_in(text: str, passages: Sequence[str] = ()) -> tuple[Marker, ...]:
     sources = [_collapsed(passage) for passage in passages if "[" in passage]
     found = []
     for match in _BRACKET.finditer(text):
-        cited = _cited(match[1].strip())
+        cited = _cited(_read(match[1]))
         if cited and _may_cite(text, match, cited) and not _inside(code, match.start()):
             own = _is_footnote(text, match, sources)
             found.append(Marker(match.start(), match.end(), () if own else cited))
@@ -86,6 +94,16 @@ def code_spans(text: str) -> tuple[tuple[int, int], ...]:
 def _inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
     at = bisect_right(spans, position, key=lambda span: span[0]) - 1
     return at >= 0 and position < spans[at][1]
+
+
+def within_brackets(text: str, position: int) -> bool:
+    """Whether a bracket is open at a position, so that taking something out there could make another citation."""
+    return _OPEN_BEFORE.search(text, max(0, position - LONGEST - 1), position) is not None
+
+
+def _read(inner: str) -> str:
+    """What a bracket holds as a reader sees it: no invisible characters, and digits of every form."""
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", inner)).strip()
 
 
 def _cited(inner: str) -> tuple[Cited, ...]:

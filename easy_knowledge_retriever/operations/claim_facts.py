@@ -290,10 +290,10 @@ def missing_names(claim: str, held: str, language: str) -> tuple[str, ...]:
 
 def _is_ordinary(word: str) -> bool:
     folded = fold(word)
-    return folded in _UNITS or any(folded in words for words in _FUNCTION)
+    return folded in _UNITS or folded in _FUNCTION
 
 
-_FUNCTION = tuple(frozenset(map(fold, words)) for words in FUNCTION_WORDS.values())
+_FUNCTION = frozenset(fold(word) for words in FUNCTION_WORDS.values() for word in words)
 
 _CUES = frozenset(
     """
@@ -373,7 +373,7 @@ def _clause(tokens: Iterable[str]) -> list[str]:
     for token in tokens:
         if token in _CLAUSE_END:
             break
-        if not any(token in function for function in _FUNCTION) and token not in _CUES:
+        if token not in _FUNCTION and token not in _CUES:
             words.append(token)
     return words
 
@@ -392,14 +392,16 @@ def contradicts(claim: str, source: str, language: str, *, same_language: bool =
         same_language: False if the source is in another one.
     """
     in_claim, in_source = _scopes(claim, language), _scopes(source, language)
+    # A word such as "without" that both have stands for itself on both sides and explains no "not".
+    soft_claim, soft_source = (set(_SOFT.findall(fold(text))) for text in (claim, source))
     if in_claim and not in_source:
-        return _SOFT.search(fold(source)) is None
+        return not (soft_source - soft_claim if same_language else soft_source)
     if not same_language:
         alike = len(source) <= 2 * len(claim)
-        return bool(in_source) and not in_claim and alike and _SOFT.search(fold(claim)) is None
+        return bool(in_source) and not in_claim and alike and not soft_claim
     if any(scope and not any(scope & other for other in in_source) for scope in in_claim):
-        return _SOFT.search(fold(source)) is None
-    if _SOFT.search(fold(claim)) is not None:
+        return not soft_source - soft_claim
+    if soft_claim - soft_source:
         return False
     terms = frozenset(analyze(claim, language or None))
     around = _scopes(source, language, before=_AROUND, after=_AROUND)

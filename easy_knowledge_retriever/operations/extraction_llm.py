@@ -23,7 +23,7 @@ from easy_knowledge_retriever.settings import ExtractionFormat, Gleaning
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import Chunk, Document, Extraction, Reply, Transcript, Usage
 
-__all__ = ["LLMExtractor"]
+__all__ = ["LLMExtractor", "Outlook"]
 
 _PROMPTS = PromptSet()
 _TASK = ExtractionTask()
@@ -31,6 +31,17 @@ _CONCURRENCY = 64
 """Chunks worked on at once. The limiter of the endpoint decides how many requests are sent."""
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")
 """A capital letter in the middle of a sentence: most often a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What would be asked about a chunk."""
+
+    chunk: Chunk
+    messages: tuple[Message, ...]
+    """Of the next request."""
+    further: int
+    """Rounds there may be after it."""
 
 
 class LLMExtractor(PaidExtractor):
@@ -57,9 +68,9 @@ class LLMExtractor(PaidExtractor):
         prompts: PromptSet = _PROMPTS,
         concurrency: int = _CONCURRENCY,
     ) -> None:
-        self._model = model
+        self.model = model
         self._task = task
-        self._schema = SCHEMA if task.form == "json" else None
+        self.schema = SCHEMA if task.form == "json" else None
         self._rounds = 1 + max_gleaning
         self._where_missing = gleaning == "where_missing" and max_gleaning > 0
         self._prompts = prompts
@@ -71,6 +82,19 @@ class LLMExtractor(PaidExtractor):
         """The messages of the first round for a chunk: what an estimate counts before anything is sent."""
         return self._first_round(chunk.text, chunk)
 
+    @property
+    def gleans_always(self) -> bool:
+        """Whether further rounds are asked for whatever was found."""
+        return not self._where_missing
+
+    def outlook(self, chunk: Chunk, transcript: Transcript) -> Outlook | None:
+        """What would be asked about a chunk after these replies; None if nothing would."""
+        question = None if transcript.complete else self._question(_no_names, chunk, transcript, frozenset())
+        if question is None:
+            return None
+        rounds = self._heard(transcript.parts[question.part]).rounds
+        return Outlook(chunk, question.messages, self._rounds - rounds - 1)
+
     async def extract(
         self, document: Document, chunks: Sequence[Chunk], progress: Progress, transcripts: Transcripts | None = None
     ) -> ExtractionOutcome:
@@ -80,7 +104,7 @@ class LLMExtractor(PaidExtractor):
         return self._gathered(document, outcomes)
 
     async def _complete(self, messages: Sequence[Message]) -> Completion:
-        return await self._model.complete(messages, priority="ingest", json_schema=self._schema)
+        return await self.model.complete(messages, priority="ingest", json_schema=self.schema)
 
     def _question(self, names: NamesOf, chunk: Chunk, transcript: Transcript, given_up: Set[int]) -> Question | None:
         for part, (text, replies) in enumerate(zip(parts_of(chunk, transcript), transcript.parts, strict=True)):

@@ -6,16 +6,13 @@ import html
 import re
 from collections.abc import Sequence
 
-from easy_knowledge_retriever.operations.citation_markers import markers_in
+from easy_knowledge_retriever.operations.citation_markers import CLOSING, LONGEST, OPENING, markers_in
 from easy_knowledge_retriever.types import Passage
 
 __all__ = ["ShownText", "unescaped"]
 
 _ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|#x27);")
 _LONGEST_ESCAPE = 6
-_OPENING = "[［【"
-_CLOSING = "]］】"
-_LONGEST_MARKER = 122
 _AHEAD = 12
 """Characters after a bracket that tell whether it cites."""
 _BEFORE = 2000
@@ -81,7 +78,7 @@ class ShownText:
 
     def _unknown(self, window: str, first: int) -> list[tuple[int, int]]:
         """Spans of the citations that name no passage that was given, those side by side as one, with the blanks before."""
-        if self._code or not any(bracket in window[first:] for bracket in _OPENING):
+        if self._code or not any(bracket in window[first:] for bracket in OPENING):
             return []
 
         def found(passages: Sequence[str]) -> list[tuple[int, int]]:
@@ -112,14 +109,14 @@ def _in_code(text: str, position: int) -> bool:
 def _span_start(text: str, start: int, end: int) -> int:
     """Where what is taken away begins: blanks go with it, unless they part two words."""
     follows = text[end : end + 1]
-    return start if follows.isalnum() or follows in (*_OPENING, "(") else len(text[:start].rstrip(" \t"))
+    return start if follows.isalnum() or follows in (*OPENING, "(") else len(text[:start].rstrip(" \t"))
 
 
 def _undecided(window: str, first: int) -> int:
     """Where the text begins that more text may still change: an open bracket, or blanks at the end."""
-    opened = max(window.rfind(bracket) for bracket in _OPENING)
+    opened = max(window.rfind(bracket) for bracket in OPENING)
     after = window[opened:]
     cut = len(window)
-    if opened >= first and len(after) <= _LONGEST_MARKER and not any(end in after for end in (*_CLOSING, "\n")):
+    if opened >= first and len(after) <= LONGEST + 2 and not any(end in after for end in (*CLOSING, "\n")):
         cut = opened
     return max(first, len(window[:cut].rstrip(" \t")))

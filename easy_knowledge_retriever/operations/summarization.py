@@ -167,7 +167,7 @@ class Summarizer:
         prompts: PromptSet = _PROMPTS,
         concurrency: int = _CONCURRENCY,
     ) -> None:
-        self._model = model
+        self.model = model
         self._identity = f"{identity}\n{language}"
         self._count = count
         self._prompts = prompts
@@ -225,7 +225,7 @@ class Summarizer:
         asked = self._prompts.summary_statements.render(
             name=html.escape(name, quote=False), tag=digest(statements)[:8], statements=statements
         )
-        completion = await self._model.complete([Message("system", self._system), Message("user", asked)], priority="ingest")
+        completion = await self.model.complete([Message("system", self._system), Message("user", asked)], priority="ingest")
         store.spent(completion.usage)
         cut = completion.finish_reason == "length"
         text = readable_summary(completion.text, name, self.limits.max_tokens, self._count, cut=cut)

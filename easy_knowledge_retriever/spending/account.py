@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
-from easy_knowledge_retriever.spending.kept import KeptVectors
+from easy_knowledge_retriever.spending.kept import KeptReplies, KeptVectors
 from easy_knowledge_retriever.spending.prices import Price
 from easy_knowledge_retriever.types import Usage
 
@@ -66,6 +66,8 @@ class Account:
     def __init__(self) -> None:
         self.vectors: KeptVectors | None = None
         """The vectors that were paid for, while a document is on its way in."""
+        self.replies: KeptReplies | None = None
+        """The replies about it, for the cache."""
         self.lines: dict[Line, Amount] = {}
         self.is_known = False
         """Whether something of it was written down already."""

@@ -1,15 +1,48 @@
-"""Vectors that were paid for during one ingest, so that an attempt that is stopped has not paid for nothing."""
+"""What was paid for during one ingest and is not durable yet: it is written beside the work, and no attempt pays for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import FloatVector, FloatVectors
 
-__all__ = ["KeptVectors"]
+__all__ = ["KeptReplies", "KeptVectors"]
+
+
+class KeptReplies:
+    """Replies about one document, for the cache.
+
+    Args:
+        document_id: The document; the cache sees a digest of it.
+    """
+
+    def __init__(self, document_id: str) -> None:
+        self.owner = digest(document_id)[:_OWNER]
+        self.used: set[str] = set()
+        """Keys of what this ingest asked for, found or not."""
+        self.unsaved: dict[str, Mapping[str, str | int]] = {}
+
+    def key(self, request: str) -> str:
+        """What the reply to a request is kept under."""
+        return f"{self.owner}/{request}"
+
+    def keep(self, rows: Mapping[str, Mapping[str, str | int]]) -> None:
+        """Takes replies, by their requests."""
+        fresh = {self.key(request): row for request, row in rows.items()}
+        self.unsaved |= fresh
+        self.used.update(fresh)
+
+    def saved(self, keys: Iterable[str]) -> None:
+        """Notes what is durable now."""
+        for key in keys:
+            self.unsaved.pop(key, None)
+
+
+_OWNER: Final = 24
 
 
 class KeptVectors:
@@ -39,7 +72,7 @@ class KeptVectors:
         self._known |= fresh
         self.unsaved |= fresh
 
-    def saved(self, keys: Sequence[str]) -> None:
+    def saved(self, keys: Iterable[str]) -> None:
         """Notes what is durable now."""
         for key in keys:
             self.unsaved.pop(key, None)

@@ -214,12 +214,13 @@ def _negated(match: re.Match[str]) -> str:
 
 
 def _silent_about(row: _Sentence, rows: Sequence[_Sentence]) -> list[str]:
-    """Numbers of the passages that share fewest words with a sentence, fewest first."""
+    """Numbers of the passages none of whose sentences has half of the words of a sentence, those that have fewest first."""
     wanted = set(_WORD.findall(row.text.lower()))
     shared: dict[str, int] = {}
     for other in rows:
-        shared[other.number] = shared.get(other.number, 0) + len(wanted.intersection(_WORD.findall(other.text.lower())))
-    return sorted((number for number in shared if number != row.number), key=lambda number: shared[number])
+        shared[other.number] = max(shared.get(other.number, 0), len(wanted.intersection(_WORD.findall(other.text.lower()))))
+    silent = [number for number in shared if number != row.number and 2 * shared[number] < len(wanted)]
+    return sorted(silent, key=lambda number: shared[number])
 
 
 def lying(chat: Chat) -> str:

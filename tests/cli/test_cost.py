@@ -54,6 +54,25 @@ def test_a_ceiling_ends_with_10_and_begins_no_further_document(online: Ekr) -> N
     assert (again.code, again.document["usage"]["llm_calls"]) == (0, 3)
 
 
+def test_a_dry_run_says_what_it_would_cost_and_makes_nothing(online: Ekr, tmp_path: Path) -> None:
+    document = online("ingest", "tram.md", "dome.md", *MODELS, "--dry-run", "--json").document
+    assert (document["chunks"], document["to_read"], document["llm_calls"]["low"]) == (2, 2, 2)
+    assert document["cost"]["low"] < document["cost"]["expected"] < document["cost"]["high"]
+    assert not (tmp_path / "rag_storage").exists()
+    shown = online("ingest", "tram.md", *MODELS, "--dry-run")
+    assert "1 document (0 unchanged), 1 chunk, 1 to be read" in shown.out
+    assert "cost" in shown.out
+    assert "defaults" in shown.err
+    assert online("ingest", "tram.md", *MODELS).code == 0
+    again = online("ingest", "tram.md", *MODELS, "--dry-run")
+    assert "1 document (1 unchanged)" in again.out
+    assert "cost" not in again.out
+    text = online("ingest", "-", "--name", "note.txt", *MODELS, "--dry-run", "--json", stdin="Mira Holt came back.")
+    assert (text.code, text.document["chunks"], text.document["documents"][0]["name"]) == (0, 1, "note.txt")
+    (tmp_path / "empty.md").write_text("")
+    assert online("ingest", "empty.md", *MODELS, "--dry-run").code == 3
+
+
 def test_a_question_says_what_it_cost(online: Ekr) -> None:
     assert online("ingest", "tram.md", *MODELS).code == 0
     ended = online("query", "Who repaired the ridge tram?", *MODELS)
@@ -80,6 +99,15 @@ def test_cost_sums_up_what_was_spent(online: Ekr) -> None:
         shown = online("cost", "--by", by)
         assert all(name in shown.out for name in (*names, "total")), by
     assert list(online("cost", "--by", "day", "--json").document["rows"].values()) == [document["total"]]
+
+
+def test_cache_shows_what_is_kept_and_forgets_it(online: Ekr) -> None:
+    assert online("ingest", "tram.md", *MODELS).code == 0
+    assert online("query", "Who repaired the ridge tram?", *MODELS).code == 0
+    assert "4 replies, 0.00 MB" in online("cache").out
+    cleared = online("cache", "--clear", "--json").document
+    assert (cleared["replies"], cleared["cleared"]) == (4, True)
+    assert online("cache", "--json").document["replies"] == 0
 
 
 def test_what_has_no_price_is_called_unpriced(online: Ekr, monkeypatch: pytest.MonkeyPatch) -> None:

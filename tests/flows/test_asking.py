@@ -334,7 +334,7 @@ async def test_a_retriever_takes_prompts_and_a_hook(tmp_path: Path) -> None:
     seen: list[Sequence[Message]] = []
     llm = model()
     prompts = PromptSet(
-        extraction_system=PromptTemplate("EXTRACT {entity_types} {language}", ("entity_types", "language")),
+        extraction_system=PromptTemplate("EXTRACT {language}", PromptSet().extraction_system.fields),
         keywords_system=PromptTemplate("KEYWORDS"),
         rewriting_system=PromptTemplate("REWRITE"),
         decomposition_system=PromptTemplate("SPLIT"),

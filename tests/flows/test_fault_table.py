@@ -59,6 +59,26 @@ E | Tidewater Observatory | Organization | It looks at the sea.
 R | Mira Holt | Brenn | lives in | 8 | She stayed in Brenn.
 R | Mira Holt | Tidewater Observatory | works for | 5 | She built its tower.
 END"""
+OBJECT = json.dumps(
+    {
+        "entities": [
+            {"name": "Mira Holt", "type": "Person", "description": "She built the tower."},
+            {"name": "Brenn", "type": "Location", "description": "A town."},
+            {"name": "Tidewater Observatory", "type": "Organization", "description": "It looks at the sea."},
+        ],
+        "relations": [
+            {"source": "Mira Holt", "target": "Brenn", "keywords": ["lives in"], "weight": 8, "description": "She stayed."},
+            {
+                "source": "Mira Holt",
+                "target": "Tidewater Observatory",
+                "keywords": ["works for"],
+                "weight": 5,
+                "description": "x",
+            },
+        ],
+    }
+)
+"""The same as an object, for ``extraction_format="json"``."""
 LABELS = {"Mira Holt", "Brenn", "Tidewater Observatory"}
 
 
@@ -169,10 +189,18 @@ async def test_row_01_a_valid_answer(server: OpenAITestServer, tmp_path: Path) -
         VALID.replace(" | ", "|"),
         VALID.replace(" | ", " <|> "),
         VALID.replace("E | ", "entity | ").replace("R | ", "relationship | "),
+        OBJECT,
+        f"```json\n{OBJECT}\n```",
+        f"Here you are:\n{OBJECT}\nIs there anything else?",
+        OBJECT.replace("}]", "},]"),
+        OBJECT.replace('"', "'"),
+        OBJECT.replace('"relations"', '/* now these */ "relations"'),
+        f"\ufeff{OBJECT}",
     ],
 )
 async def test_row_02_the_same_answer_in_another_dress(server: OpenAITestServer, tmp_path: Path, dressed: str) -> None:
-    found = await said(server, tmp_path, dressed)
+    form = "json" if "{" in dressed else "lines"
+    found = await said(server, tmp_path, dressed, extraction_format=form)
     assert set(found.entities) == LABELS
     assert found.pairs == {("Mira Holt", "Brenn"), ("Mira Holt", "Tidewater Observatory")}
     assert found.report.failed_chunks == ()

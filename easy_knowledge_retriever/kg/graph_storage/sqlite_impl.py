@@ -19,14 +19,13 @@ from easy_knowledge_retriever.types import Entity, MentionEdge, Relation, Relati
 __all__ = ["SqliteGraphStorage"]
 
 _KEYS = "IN (SELECT value FROM json_each(?))"
-# Without statistics SQLite prefers the unique index, which holds the chunk too but does not begin with it.
-_BY_CHUNK = "INDEXED BY mention_chunk"
 
 
 class SqliteGraphStorage(SqliteStorage, GraphStorage):
     """Entities, relations and mentions in one SQLite file.
 
-    The first walk loads the edges into memory (about 60 bytes each); later ones load what changed.
+    Mentions and relations of entities are found by edges in memory (about 60 bytes each): the first question loads them, later
+    ones what changed.
 
     Args:
         working_dir: Folder of the file ``knowledge.db``; created when it is opened.
@@ -56,7 +55,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
     async def put_mentions(self, mentions: Sequence[MentionEdge]) -> None:
         def write(session: SqliteSession, space: int, rows: list[Row]) -> None:
             latest = {row[:2]: row for row in rows}
-            sql = f"SELECT seq, entity, chunk FROM mention {_BY_CHUNK} WHERE space = ? AND chunk {_KEYS}"
+            sql = f"SELECT seq, entity, chunk FROM mention WHERE space = ? AND chunk {_KEYS}"
             known = session.keyed(sql, space, {chunk for _, chunk in latest})
             session.remove("mention", space, [seq for seq, *pair in known if tuple(pair) in latest])
             session.write(
@@ -72,10 +71,10 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
 
     async def delete_entities(self, keys: Sequence[str]) -> None:
         def write(session: SqliteSession, space: int, keys: list[str]) -> None:
+            session.remove("mention", space, Adjacency.of(session, space, None).mention_rows(keys))
             _remove(session, "entity", space, "key", keys)
             for column in ("first", "second"):
                 _remove(session, "relation", space, column, keys)
-            _remove(session, "mention", space, "entity", keys)
 
         await self._put(keys, list, write)
 
@@ -92,13 +91,7 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
         return await self._read(lambda session, space: _entities(session, space, keys, filter))
 
     async def relations(self, keys: Sequence[RelationKey]) -> dict[RelationKey, Relation]:
-        def work(session: SqliteSession, space: int) -> dict[RelationKey, Relation]:
-            rows = _relation_seqs(session, space, keys)
-            found = session.store.mirrors.values.read(session, "relation", rows, partial(_relation, session))
-            by_key = {relation.key: relation for relation in found}
-            return {key: by_key[key] for key in keys if key in by_key}
-
-        return await self._read(work)
+        return await self._read(lambda session, space: _relations(session, space, keys))
 
     async def relations_of(self, keys: Sequence[str], filter: SearchFilter | None = None) -> dict[str, list[Relation]]:
         return await self._read(lambda session, space: _relations_of(session, space, keys, filter))
@@ -112,21 +105,17 @@ class SqliteGraphStorage(SqliteStorage, GraphStorage):
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:
         def work(session: SqliteSession, space: int) -> dict[str, list[MentionEdge]]:
-            if limit is not None:
-                return _heaviest_mentions(session, space, keys, filter, limit)
-            known = _existing(session, space, keys)
-            admitted, values = _admitted(filter)
-            sql = f"SELECT {_MENTION} FROM mention WHERE space = ? AND entity {_KEYS} {admitted} ORDER BY weight DESC, chunk"
-            found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
-            for row in session.keyed(sql, space, known, values):
-                found[row[0]].append(MentionEdge(*row))
-            return {key: found[key] for key in known if key in found}
+            chosen = Adjacency.of(session, space, filter).mentions(keys, limit)
+            sql = f"SELECT seq, {_MENTION} FROM mention WHERE seq IN (SELECT value FROM json_each(?))"
+            rows = session.rows(sql, (json.dumps([seq for seqs in chosen.values() for seq in seqs]),))
+            edges = {seq: MentionEdge(*row) for seq, *row in rows}
+            return {key: [edges[seq] for seq in seqs] for key, seqs in chosen.items()}
 
         return await self._read(work)
 
     async def mentions_in(self, chunk_ids: Sequence[str]) -> dict[str, list[MentionEdge]]:
         def work(session: SqliteSession, space: int) -> dict[str, list[MentionEdge]]:
-            sql = f"SELECT {_MENTION} FROM mention {_BY_CHUNK} WHERE space = ? AND chunk {_KEYS} ORDER BY entity"
+            sql = f"SELECT {_MENTION} FROM mention WHERE space = ? AND chunk {_KEYS} ORDER BY entity"
             found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
             for row in session.keyed(sql, space, chunk_ids):
                 found[row[1]].append(MentionEdge(*row))
@@ -213,8 +202,7 @@ def _in(space: int, rows: Iterable[Row]) -> list[Row]:
 
 
 def _remove(session: SqliteSession, table: str, space: int, column: str, keys: Iterable[str]) -> None:
-    index = _BY_CHUNK if column == "chunk" else ""
-    found = session.keyed(f"SELECT seq FROM {table} {index} WHERE space = ? AND {column} {_KEYS}", space, keys)
+    found = session.keyed(f"SELECT seq FROM {table} WHERE space = ? AND {column} {_KEYS}", space, keys)
     session.remove(table, space, [seq for (seq,) in found])
 
 
@@ -234,18 +222,6 @@ def _relation_seqs(session: SqliteSession, space: int, keys: Iterable[RelationKe
     return [seq for (seq,) in session.one_by_one(sql, [(space, *key) for key in dict.fromkeys(keys)])]
 
 
-def _admitted(filter: SearchFilter | None) -> tuple[str, tuple[str, ...]]:
-    """A condition on mentions, and its values."""
-    conditions, values = "", []
-    if filter is not None and filter.collections is not None:
-        conditions += f" AND collection {_KEYS}"
-        values.append(json.dumps(sorted(filter.collections)))
-    if filter is not None and filter.document_ids is not None:
-        conditions += f" AND document_id {_KEYS}"
-        values.append(json.dumps(sorted(filter.document_ids)))
-    return conditions, tuple(values)
-
-
 def _existing(session: SqliteSession, space: int, keys: Iterable[str]) -> list[str]:
     """The keys of entities that exist, in the order given."""
     wanted = list(dict.fromkeys(keys))
@@ -254,16 +230,8 @@ def _existing(session: SqliteSession, space: int, keys: Iterable[str]) -> list[s
     return [key for key in wanted if key in found]
 
 
-def _seen(session: SqliteSession, space: int, column: str, keys: Iterable[str], filter: SearchFilter) -> set[str]:
-    """Those of some entities or chunks that have a mention the filter admits."""
-    admitted, values = _admitted(filter)
-    index = _BY_CHUNK if column == "chunk" else ""
-    sql = f"SELECT DISTINCT {column} FROM mention {index} WHERE space = ? AND {column} {_KEYS} {admitted}"
-    return {key for (key,) in session.keyed(sql, space, keys, values)}
-
-
 def _entities(session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None) -> dict[str, Entity]:
-    wanted = keys if filter is None else _seen(session, space, "entity", keys, filter)
+    wanted = keys if filter is None else Adjacency.of(session, space, filter).visible(keys)
     rows: dict[str, int] = dict(session.keyed(f"SELECT key, seq FROM entity WHERE space = ? AND key {_KEYS}", space, wanted))
     there = [key for key in dict.fromkeys(keys) if key in rows]
     values = session.store.mirrors.values
@@ -275,45 +243,19 @@ def _entity(session: SqliteSession, value: str | bytes) -> Entity:
     return decoded(session, value, decode_entity)
 
 
-def _heaviest_mentions(
-    session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None, limit: int
-) -> dict[str, list[MentionEdge]]:
-    """Without reading all mentions of a name that is everywhere."""
-    chosen = Adjacency.of(session, space, filter).mentions(keys, limit)
-    sql = f"SELECT seq, {_MENTION} FROM mention WHERE seq IN (SELECT value FROM json_each(?))"
-    rows = session.rows(sql, (json.dumps([seq for seqs in chosen.values() for seq in seqs]),))
-    edges = {seq: MentionEdge(*row) for seq, *row in rows}
-    return {key: [edges[seq] for seq in seqs] for key, seqs in chosen.items()}
+def _relations(session: SqliteSession, space: int, keys: Iterable[RelationKey]) -> dict[RelationKey, Relation]:
+    rows = _relation_seqs(session, space, keys)
+    found = session.store.mirrors.values.read(session, "relation", rows, partial(_relation, session))
+    by_key = {relation.key: relation for relation in found}
+    return {key: by_key[key] for key in keys if key in by_key}
 
 
 def _relations_of(
     session: SqliteSession, space: int, keys: Sequence[str], filter: SearchFilter | None
 ) -> dict[str, list[Relation]]:
-    by_key: dict[RelationKey, Relation] = {}
-    for end in ("first", "second"):
-        sql = f"SELECT first, second, chunks, value FROM relation WHERE space = ? AND {end} {_KEYS}"
-        for first, second, *row in session.keyed(sql, space, keys):
-            key = RelationKey(first, second)
-            if key not in by_key:
-                by_key[key] = _relation(session, *row)
-    relations = _walkable(session, space, sorted(by_key.values(), key=lambda r: (-r.weight, r.key)), filter)
-    found: dict[str, list[Relation]] = {key: [] for key in keys}
-    for relation in relations:
-        for end in dict.fromkeys(relation.key):
-            if end in found:
-                found[end].append(relation)
-    return {key: relations for key, relations in found.items() if relations}
-
-
-def _walkable(session: SqliteSession, space: int, relations: Sequence[Relation], filter: SearchFilter | None) -> list[Relation]:
-    """The relations whose ends exist and, with a filter, can be seen, as can one of its chunks."""
-    ends = {end for relation in relations for end in relation.key}
-    there = set(_existing(session, space, ends))
-    if filter is None:
-        return [relation for relation in relations if there.issuperset(relation.key)]
-    there &= _seen(session, space, "entity", ends, filter)
-    chunks = _seen(session, space, "chunk", {chunk for r in relations for chunk in r.chunk_ids}, filter)
-    return [r for r in relations if there.issuperset(r.key) and not chunks.isdisjoint(r.chunk_ids)]
+    at = Adjacency.of(session, space, filter).relation_keys(keys, None)
+    found = _relations(session, space, dict.fromkeys(pair for pairs in at.values() for pair in pairs))
+    return {key: [found[pair] for pair in pairs] for key, pairs in at.items()}
 
 
 def _by_degree(session: SqliteSession, space: int) -> list[str]:
@@ -332,8 +274,8 @@ def _around(session: SqliteSession, space: int, key: str, max_depth: int, max_no
     for _ in range(max_depth):
         if not frontier or len(reached) > max_nodes:
             break
-        near = _relations_of(session, space, frontier, None)
-        ends = dict.fromkeys(end for node in frontier for r in near.get(node, []) for end in r.key)
+        near = Adjacency.of(session, space, None).relation_keys(frontier, None)
+        ends = dict.fromkeys(end for node in frontier for pair in near.get(node, ()) for end in pair)
         known = set(reached)
         frontier = [end for end in ends if end not in known]
         reached = [*reached, *frontier]

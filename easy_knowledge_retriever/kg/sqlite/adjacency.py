@@ -64,7 +64,7 @@ class _Mentions:
     chunks: Numbers
     documents: Numbers
     collections: Numbers
-    weights: NDArray[np.float32]
+    weights: NDArray[np.float64]
     by_entity: _Index
     by_chunk: _Index
 
@@ -75,7 +75,7 @@ class _Relations:
     first: Numbers
     second: Numbers
     weights: NDArray[np.float64]
-    """Exact, so that the order of relations is that of the rows."""
+    """Exact, so that the order is that of the rows."""
     chunk_counts: Numbers
     """Shape (rows,): how many of ``chunks`` belong to each row."""
     chunks: Numbers
@@ -109,7 +109,7 @@ class _MentionMirror(Mirror[_Mentions]):
             vocabulary.chunks.numbers(chunks),
             vocabulary.documents.numbers(documents),
             vocabulary.collections.numbers(collections),
-            np.array(weights, np.float32),
+            np.array(weights, np.float64),
             vocabulary,
         )
 
@@ -131,7 +131,7 @@ class _MentionMirror(Mirror[_Mentions]):
         chunks: Numbers,
         documents: Numbers,
         collections: Numbers,
-        weights: NDArray[np.float32],
+        weights: NDArray[np.float64],
         vocabulary: Vocabulary,
     ) -> _Mentions:
         by_entity = _Index.of(entities, weights, vocabulary.chunks.ranks()[chunks])
@@ -352,7 +352,20 @@ class Adjacency:
             if node in found
         }
 
-    def mentions(self, entity_keys: Sequence[str], limit: int) -> dict[str, list[int]]:
+    def visible(self, entity_keys: Iterable[str]) -> list[str]:
+        """Those of some entities that can be seen."""
+        return list(self._there(entity_keys))
+
+    def mention_rows(self, entity_keys: Iterable[str]) -> list[int]:
+        """Rows of all mentions of entities, whether or not there is such an entity."""
+        nodes = np.array([self._names.entities.find(key) for key in dict.fromkeys(entity_keys)], np.int32)
+        found: list[int] = []
+        for part in self._mentions:
+            _, rows = part.segment.by_entity.find(nodes)
+            found += part.segment.seqs[rows[part.live[rows]]].tolist()
+        return found
+
+    def mentions(self, entity_keys: Sequence[str], limit: int | None) -> dict[str, list[int]]:
         """Rows of the heaviest visible mentions of each entity, those of one weight in order of chunk."""
         numbers, texts = self._there(entity_keys), self._names.chunks.texts
         nodes = np.array(list(numbers.values()), np.int32)

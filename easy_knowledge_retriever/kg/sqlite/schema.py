@@ -23,7 +23,7 @@ CREATE TABLE space (
     id INTEGER PRIMARY KEY, role TEXT NOT NULL, workspace TEXT NOT NULL, namespace TEXT NOT NULL,
     UNIQUE (role, workspace, namespace)
 );
-CREATE TABLE kv (space INTEGER NOT NULL, key TEXT NOT NULL, value NOT NULL, UNIQUE (space, key));
+CREATE TABLE kv (space INTEGER NOT NULL, key TEXT NOT NULL, value NOT NULL, PRIMARY KEY (space, key)) WITHOUT ROWID;
 CREATE TABLE status (
     space INTEGER NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, value TEXT NOT NULL,
     UNIQUE (space, id)
@@ -49,8 +49,7 @@ CREATE TABLE relation (
 CREATE INDEX relation_second ON relation (space, second);
 CREATE TABLE mention (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL, entity TEXT NOT NULL, chunk TEXT NOT NULL,
-    document_id TEXT NOT NULL, collection TEXT NOT NULL, weight REAL NOT NULL, source TEXT NOT NULL,
-    UNIQUE (space, entity, chunk)
+    document_id TEXT NOT NULL, collection TEXT NOT NULL, weight REAL NOT NULL, source TEXT NOT NULL
 );
 CREATE INDEX mention_chunk ON mention (space, chunk);
 CREATE TABLE removed (

@@ -31,6 +31,8 @@ Durability = Literal["full", "relaxed"]
 FILE_NAME = "knowledge.db"
 _THREADS = 8
 _IDLE_READERS = 8
+_CHURN, _FEW = 0.25, 1000
+"""Removed rows, as a share of the vectors and at least, from which closing compacts the file."""
 
 # The transactions this task, or one it was started from, stands in: waiting for one's own turn would never end.
 _inside: ContextVar[tuple[SqliteSession, ...]] = ContextVar("ekr_sqlite_transactions", default=())
@@ -38,6 +40,8 @@ _inside: ContextVar[tuple[SqliteSession, ...]] = ContextVar("ekr_sqlite_transact
 
 class SqliteStore(Store):
     """One SQLite file in WAL mode. Readers and one writer work side by side; a crash leaves the last commit.
+
+    Closing compacts the file where much of it was overwritten since.
 
     Usable from several event loops and threads, not across a fork.
 
@@ -284,12 +288,26 @@ class SqliteStore(Store):
         with self._guard:
             connections, self._readers = [*self._readers], []
         if self._writer is not None:
+            self._compact(self._writer)
             connections.append(self._writer)
             self._writer = None
         for connection in connections:
             connection.close()
         self.mirrors.clear()
         self._spaces.clear()
+
+    def _compact(self, writer: sqlite3.Connection) -> None:
+        """Writes the file anew once a quarter of it may be holes: rows that are overwritten come back at its end.
+
+        Paid for by what was written since, as a table that doubles is. If it cannot be done now, it is done later.
+        """
+        with suppress(sqlite3.Error):
+            counts = "SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM vector)"
+            removed, rows = writer.execute(counts).fetchone()
+            if removed > max(rows * _CHURN, _FEW):
+                # A mirror of another process that has not read these yet is loaded anew.
+                writer.execute("DELETE FROM removed WHERE number < (SELECT max(number) FROM removed)")
+                writer.execute("VACUUM")
 
     def _require_open(self) -> ThreadPoolExecutor:
         if self._threads is None:

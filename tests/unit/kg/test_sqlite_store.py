@@ -33,6 +33,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_
 from easy_knowledge_retriever.kg.kv_storage.sqlite_impl import SqliteDocStatusStorage, SqliteKVStorage
 from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage
 from easy_knowledge_retriever.kg.sqlite import SqliteStore, mirror
+from easy_knowledge_retriever.kg.sqlite import store as store_module
 from easy_knowledge_retriever.kg.sqlite.schema import VERSION
 from easy_knowledge_retriever.kg.sqlite.turns import Turns
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
@@ -722,3 +723,45 @@ async def test_few_values_are_remembered(base: KnowledgeBase, monkeypatch: pytes
     await base.graph.put_entities(list(entities.values()))
     for keys in ("ab", "bc", "abcde", "e"):
         assert await base.graph.entities(list(keys)) == {key: entities[key] for key in keys}
+
+
+@pytest.mark.parametrize("times", [1, 12])
+async def test_closing_compacts_a_file_that_was_mostly_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(store_module, "_FEW", 100)
+    base = made(tmp_path)
+    await base.open()
+    random_bytes = random.Random(5)
+    for _ in range(times):
+        await base.graph.put_entities([Entity(f"e{n}", summary=random_bytes.randbytes(500).hex()) for n in range(40)])
+    await base.close()
+    connection = sqlite3.connect(tmp_path / "knowledge.db")
+    pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count"))
+    removed = connection.execute("SELECT count(*) FROM removed").fetchone()[0]
+    connection.close()
+    assert removed == (1 if times > 1 else 0)
+    assert free == 0
+    assert pages < 60
+    await base.open()
+    assert sorted(await base.graph.keys()) == sorted(f"e{n}" for n in range(40))
+    await base.graph.put_entities([Entity("e1", summary="new")])
+    assert (await base.graph.entities(["e1"]))["e1"].summary == "new"
+    assert (await base.graph.counts()).entities == 40
+    await base.close()
+
+
+async def test_a_file_that_another_reads_is_compacted_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_FEW", 1)
+    base = made(tmp_path)
+    await base.open()
+    for _ in range(3):
+        await base.graph.put_entities([Entity("a"), Entity("b")])
+    reader = sqlite3.connect(tmp_path / "knowledge.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM entity").fetchone()
+    await base.close()
+    reader.close()
+    await base.open()
+    assert await base.graph.keys() == ["a", "b"]
+    await base.close()

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import AsyncIterator
 
 import numpy as np
+import openai
 import pytest
 
 from easy_knowledge_retriever.endpoints.retry import RetryPolicy
@@ -366,6 +367,17 @@ async def test_no_key_is_ever_shown(server: OpenAITestServer, caplog: pytest.Log
     shown.append(caplog.text)
     assert not [text for text in shown if KEY in text]
     assert "Incorrect API key provided: ***" in shown[-2]
+
+
+async def test_a_client_of_the_users_own_is_used_and_left_open(server: OpenAITestServer) -> None:
+    own = openai.DefaultAsyncHttpxClient(headers={"x-mine": "yes"}, timeout=5)
+    for _ in range(2):
+        service = OpenAILLMService("tiny", server.base_url, KEY, timeout=5, http_client=own)
+        assert (await service.complete(ASK)).text == "hello there"
+        await service.aclose()
+    assert [request.headers["x-mine"] for request in server.requests] == ["yes", "yes"]
+    assert not own.is_closed
+    await own.aclose()
 
 
 def test_openai_is_not_called_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,8 @@ def test_names_must_occur() -> None:
         ("The rules never apply to mills.", "The rules apply to mills and dams.", "en"),
         ("The rules apply to mills, not to dams.", "The rules apply to dams, not to mills.", "en"),
         ("Les règles ne s'appliquent pas aux moulins.", "Les règles s'appliquent aux moulins.", "fr"),
+        ("Mills are not excluded.", "Mills are excluded.", "en"),
+        ("Les moulins ne sont pas interdits.", "Les moulins sont interdits.", "fr"),
         ("Aucune règle ne vise les moulins.", "Cette règle vise les moulins.", "fr"),
         ("Die Regeln gelten nicht für Mühlen.", "Die Regeln gelten für Mühlen.", "de"),
     ],
