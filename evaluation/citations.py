@@ -38,6 +38,8 @@ _PASSAGE = re.compile(r'<passage id="\d+" document="([^"]*)"[^>]*>\n(.*?)\n</pas
 _CONTEXT = re.compile(r"(<context-\w+>\n).*(\n</context-\w+>)", re.DOTALL)
 _PIECE = 80
 """Letters that tell where a longer text is from."""
+_SHARE = 0.3
+"""Share of its pieces that a passage of an article has in it: a passage may begin in the article before."""
 _LEAST = 30
 """Letters of the shortest text that tells it."""
 Reply = Callable[[Chat], str]
@@ -104,18 +106,18 @@ class Gold:
         texts = {item.id: letters(item.text) for item in french.items}
         return cls(question.gold_ids, tuple(texts[gold_id] for gold_id in question.gold_ids), question.gold_pages)
 
-    def said_in(self, file_path: str, text: str) -> int | None:
-        """Position of the gold article that a passage or quote belongs to."""
+    def said_in(self, file_path: str, text: str, *, whole: bool = False) -> int | None:
+        """Position of the gold article that a passage belongs to, or a quote, which must be in it as a whole."""
         name = file_path.removesuffix(".md")
         if name in self.ids:
             return self.ids.index(name)
-        whole = letters(text)
-        parts = (
-            {whole} if len(whole) <= _PIECE else {whole[at : at + _PIECE] for at in range(0, len(whole) - _PIECE, _PIECE // 2)}
-        )
-        if not file_path.endswith(".pdf") or len(whole) < _LEAST:
+        plain = letters(text)
+        if not file_path.endswith(".pdf") or len(plain) < _LEAST:
             return None
-        return next((at for at, gold in enumerate(self.texts) if any(part in gold for part in parts)), None)
+        parts = [plain] if whole else [plain[at : at + _PIECE] for at in range(0, max(1, len(plain) - _PIECE), _PIECE)]
+        shares = [sum(part in gold for part in parts) / len(parts) for gold in self.texts]
+        best = max(shares)
+        return shares.index(best) if best >= (1 if whole else _SHARE) else None
 
 
 def letters(text: str) -> str:
@@ -152,7 +154,7 @@ def tally_copies(tally: Tally, gold: Gold, result: QueryResult) -> None:
     tally.removed += counts["removed_citations"]  # type: ignore[index,operator]
     tally.gold_found += any(gold.said_in(str(c["file_path"]), str(c["content"])) is not None for c in result.chunks)
     for citation in result.citations:
-        at = gold.said_in(citation.file_path, citation.quote)
+        at = gold.said_in(citation.file_path, citation.quote, whole=True)
         if at is not None:
             tally.gold_cited += 1
             right = citation.page in gold.pages[at] if citation.file_path.endswith(".pdf") else citation.page is None

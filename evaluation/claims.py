@@ -81,7 +81,7 @@ def _samples(heading: str, text: str, others: Sequence[Passage], chance: random.
 
 
 def _true(claim: str, own: Sequence[str], chance: random.Random) -> Iterator[tuple[str, str]]:
-    words = claim.split()
+    words = claim.rstrip(".").split()
     half = len(words) // 2
     yield "copied", claim
     yield (

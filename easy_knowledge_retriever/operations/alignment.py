@@ -43,6 +43,8 @@ WEAKEST = 0.35
 """Share of every such stretch that the sentences must hold."""
 _COMPLETE = 0.9
 """Share of terms from which nothing further is looked for."""
+_BEGUN = 0.4
+"""Share of terms from which others are looked for: three sentences with a third each say nothing together."""
 _GAIN = 0.15
 """Share of terms a further sentence must add."""
 _MOST_SENTENCES = 3
@@ -214,7 +216,7 @@ class Evidence:
         terms = frozenset(part.terms)
         chosen, held = [first], set(first.terms)
         best = share(terms, held)
-        while best < _COMPLETE and len(chosen) < _MOST_SENTENCES:
+        while _BEGUN <= best < _COMPLETE and len(chosen) < _MOST_SENTENCES:
             # A sentence that adds nothing but a number is about something else that has this number.
             gains = [share(terms, held | s.terms) if _adds_words(s.terms & terms, held) else 0.0 for s in pool]
             gain = max(gains)
