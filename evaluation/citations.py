@@ -116,8 +116,8 @@ class Gold:
             return None
         parts = [plain] if whole else [plain[at : at + _PIECE] for at in range(0, max(1, len(plain) - _PIECE), _PIECE)]
         shares = [sum(part in gold for part in parts) / len(parts) for gold in self.texts]
-        best = max(shares)
-        return shares.index(best) if best >= (1 if whole else _SHARE) else None
+        best = max(shares, default=0.0)
+        return shares.index(best) if best >= (1.0 if whole else _SHARE) else None
 
 
 def letters(text: str) -> str:
