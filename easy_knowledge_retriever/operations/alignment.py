@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from easy_knowledge_retriever.operations.claim_facts import (
@@ -52,6 +52,11 @@ _PARTLY = 0.3
 """Share of terms from which the rest of a claim is looked at by itself."""
 _WORD = re.compile(r"[^\W_]+")
 _EDGES = re.compile(r"^(?:[\W_]*(?:\d{1,3}|[a-z])[.)] )?[\W_]+|^(?:\d{1,3}|[a-z])[.)] |[\W_]+$")
+_WIDTH = 3
+"""Terms of a long sentence that count, for each term of the claim."""
+_NARROWEST = 20
+_LEAD = 10
+"""Terms at the beginning of a long sentence that count too: what all items of a list are about."""
 _SAMPLE = 1200
 """Characters of a passage that tell its language."""
 _BEGINNINGS = 4
@@ -69,6 +74,8 @@ class Sentence:
     end: int
     """Span in the passage's text."""
     terms: frozenset[str]
+    sequence: tuple[str, ...] = ()
+    """The terms in order."""
 
     @property
     def text(self) -> str:
@@ -134,9 +141,8 @@ class Evidence:
             passage, language = self.passages[number], self.language_of(number)
             text = passage.chunk.text
             spans = sentences(text) or ((0, len(text)),)
-            self._read[number] = tuple(
-                Sentence(passage, start, end, frozenset(analyze(text[start:end], language or None))) for start, end in spans
-            )
+            read = ((start, end, analyze(text[start:end], language or None)) for start, end in spans)
+            self._read[number] = tuple(Sentence(passage, start, end, frozenset(terms), terms) for start, end, terms in read)
         return self._read[number]
 
     def heading_of(self, number: int) -> frozenset[str]:
@@ -160,6 +166,7 @@ class Evidence:
         copied = next((sentence for sentence in pool if sentence.terms and _wording(sentence.text) == wording), None)
         if copied is not None:
             return Alignment(text, (copied,), supported=True, judged_by="lexical", coverage=1.0, settled=True)
+        pool = [_locally(sentence, terms) for sentence in pool]
         shares = [share(terms, sentence.terms) for sentence in pool]
         order = sorted(range(len(pool)), key=lambda i: -shares[i])
         nearest = self._aligned(part, self._completed(part, pool[order[0]], pool))
@@ -271,6 +278,20 @@ class Evidence:
             return True
         source = f"{chosen[0].passage.chunk.heading} . {chosen[0].text}"
         return same and len(chosen) == 1 and misplaces_numbers(part.text, source)
+
+
+def _locally(sentence: Sentence, terms: frozenset[str]) -> Sentence:
+    """A sentence much longer than a claim with the terms of one place only: that which has most of the claim.
+
+    A list of many items is one sentence, and somewhere in it stands nearly every word. Its beginning always counts.
+    """
+    width = max(_NARROWEST, _WIDTH * len(terms))
+    sequence = sentence.sequence
+    if len(sequence) <= width + _LEAD:
+        return sentence
+    starts = range(0, len(sequence) - width + 1, max(1, width // 8))
+    best = max(starts, key=lambda at: len(terms.intersection(sequence[at : at + width])))
+    return replace(sentence, terms=frozenset((*sequence[:_LEAD], *sequence[best : best + width])))
 
 
 def _wording(text: str) -> str:

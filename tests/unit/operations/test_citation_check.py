@@ -285,3 +285,14 @@ class Vectors(FakeEmbeddingService):
         probes = set(PROBES)
         values = [0.0 if text in probes else self.cosines.get(text, self.other) for text in texts]
         return np.array([[value, math.sqrt(1 - value**2)] for value in values], np.float32)
+
+
+def test_a_long_list_does_not_carry_whatever_its_words_make() -> None:
+    """Each word of the claim stands in the list, but nowhere near the others."""
+    names = ("mills", "boats", "roofs", "farms", "ovens", "wells", "carts", "looms", "barns", "gates")
+    items = "; ".join(f"{name} of kind {number} with plain wooden parts from the old valley" for number, name in enumerate(names))
+    owned = f"The council owns these things for the common good of all: {items}."
+    listed = (passage(1, owned),)
+    assert [c.supported for c in check_words("The council owns gates with plain wooden parts [1].", listed).claims] == [True]
+    scattered = "Boats carry ovens and looms between wells, gates and barns near farms [1]."
+    assert [c.supported for c in check_words(scattered, listed).claims] == [False]
