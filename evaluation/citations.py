@@ -292,22 +292,23 @@ async def claims(bench: Bench, data: Path, count: int) -> None:
 
 
 async def paraphrases(bench: Bench, data: Path) -> None:
-    """The table of written answers: each sentence cites its gold articles, or those of the next question."""
+    """The table of written answers: each sentence cites its gold articles, or those of another question."""
     embedding = embedding_service(bench)
     dataset = load_dataset(data, "ai_act-en")
     print("\nSentences of the written answers accepted (whole articles as passages)")
-    for label, shift in (("of their articles", 0), ("of other articles", 1)):
-        rows = await _accepted(_written(dataset, shift), embedding)
-        _print_accepted("ai_act-en", rows, ("written",), "true" if shift == 0 else "false")
+    for label, own in (("of their articles", True), ("of other articles", False)):
+        rows = await _accepted(_written(dataset, own=own), embedding)
+        _print_accepted("ai_act-en", rows, ("written",), "true" if own else "false")
         print(f"    ({label})")
     await embedding.aclose()
 
 
-def _written(dataset: Dataset, shift: int) -> Iterable[Sample]:
+def _written(dataset: Dataset, *, own: bool) -> Iterable[Sample]:
     items = {item.id: item for item in dataset.items}
     asked = dataset.answerable
     for at, question in enumerate(asked):
-        gold = asked[(at + shift) % len(asked)].gold_ids
+        others = [one.gold_ids for one in (*asked[at:], *asked[:at]) if not set(one.gold_ids) & set(question.gold_ids)]
+        gold = question.gold_ids if own else others[0]
         given = tuple(passage(n, items[gold_id].title, items[gold_id].text) for n, gold_id in enumerate(gold, start=1))
         cited = "".join(f"[{one.number}]" for one in given[1:])
         for start, end in sentences(question.answer):

@@ -190,7 +190,8 @@ class Evidence:
             return Alignment(part.text, chosen, reason=reason, coverage=covered, settled=reason == "numbers", judged_by="lexical")
         enough = next((k for k in range(1, len(chosen) + 1) if self._carry(part, chosen[:k])), None)
         if enough is None:
-            gap = _gap(part, self._held(chosen)) if covered >= _PARTLY else ""
+            literal = covered >= _PARTLY and self.same_language(part.numbers)  # two languages have words in common too
+            gap = _gap(part, self._held(chosen)) if literal else ""
             return Alignment(part.text, chosen, reason="words", coverage=covered, judged_by="lexical", gap=gap)
         return Alignment(part.text, chosen[:enough], supported=True, judged_by="lexical", coverage=covered, settled=True)
 

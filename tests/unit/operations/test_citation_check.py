@@ -226,6 +226,17 @@ async def test_other_words_are_compared_by_embedding() -> None:
     assert [(claim.supported, claim.reason) for claim in checked.claims] == [(False, "words")]
 
 
+async def test_words_that_two_languages_share_are_no_addition() -> None:
+    """Nearly half of the claim is cognate; what is not is compared with the rest, and not by itself."""
+    source = (
+        "La Commission nationale de protection garantit aux citoyens une information transparente et une assistance gratuite."
+    )
+    claim = "The national Commission for protection shall guarantee to all of the citizens transparent information and free help."
+    given = (passage(1, source),)
+    found = await check_citations(f"{claim} [1]", given, (), Checking(Vectors({source: 1.0, claim: 0.9})))
+    assert [(c.supported, c.judged_by) for c in found.claims] == [(True, "embedding")]
+
+
 async def test_embeddings_never_make_a_wrong_number_right() -> None:
     text = "Every spring the stream overflows its banks for 15 days [1]."
     checked = await check_citations(text, PASSAGES, (), Checking(Vectors({}, other=1.0)))
