@@ -1,8 +1,7 @@
 """What a small model on this machine extracts and cites: ``python -m evaluation.smoke_local_model --url URL``.
 
 Talks to any OpenAI-compatible server: reads the three sections of the incident report of the demo, asks three questions
-that it answers and one that it does not, each as it is and with an example of a citation, and prints what the model wrote
-and what became of it.
+that it answers and one that it does not, and prints what the model wrote, word by word, and what became of it.
 
 Ollama and the llama.cpp server will do, for instance ``llama-server -m model.gguf -c 8192 --host 127.0.0.1 --port 8080``;
 without either, ``pip install xllamacpp`` into an environment of its own and run::
@@ -22,14 +21,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.resources
-import itertools
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from easy_knowledge_retriever import EasyKnowledgeRetriever, QueryParam, QueryResult
+from easy_knowledge_retriever.llm.base import Completion, Message, Priority
 from easy_knowledge_retriever.llm.service import OpenAILLMService
 from easy_knowledge_retriever.operations.extraction_format import parse_extraction
 from easy_knowledge_retriever.testing.recording import recorded
@@ -52,8 +52,22 @@ def replies_in(file: Path) -> list[str]:
     return [row["reply"]["choices"][0]["message"]["content"] for row in rows if row["path"] == CHAT]
 
 
-EXAMPLE = 'Cite like this example, after each sentence: "The door was painted green in 1931 [2]."'
-"""What helps a small model that knows no citations."""
+class _Heard(OpenAILLMService):
+    """Remembers what the model said, recorded before or not."""
+
+    heard: tuple[str, ...] = ()
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        priority: Priority = "query",
+        max_tokens: int | None = None,
+        json_schema: Mapping[str, Any] | None = None,
+    ) -> Completion:
+        completion = await super().complete(messages, priority=priority, max_tokens=max_tokens, json_schema=json_schema)
+        self.heard = (*self.heard, completion.text)
+        return completion
 
 
 async def run(options: argparse.Namespace) -> None:
@@ -61,7 +75,7 @@ async def run(options: argparse.Namespace) -> None:
     began = time.monotonic()
     report = importlib.resources.files("easy_knowledge_retriever.cli.data").joinpath("incident_report.md")
     async with OpenAITestServer(recorded(options.record, options.url, timeout=options.timeout)) as proxy:
-        service = OpenAILLMService(
+        service = _Heard(
             options.model,
             proxy.base_url,
             temperature=0.0,
@@ -75,13 +89,10 @@ async def run(options: argparse.Namespace) -> None:
                 folder, llm_service=service, entity_extract_max_gleaning=0, chunk_token_size=80, chunk_overlap_token_size=0
             ) as rag:
                 ingested = await rag.ingest(path, name=path.name)
-                asked = proxy.count(CHAT)
-                _show_extraction(replies_in(options.record)[:asked])
+                _show_extraction(service.heard)
                 print(f"warnings: {list(ingested.warnings)}; failed chunks: {len(ingested.failed_chunks)}\n")
-                for question, example in itertools.product(QUESTIONS, ("", EXAMPLE)):
-                    param = QueryParam(mode="naive", chunk_top_k=2, user_prompt=example or None)
-                    result = await rag.aquery(question, param)
-                    _show_answer(result, "with an example" if example else "as it is")
+                for question in QUESTIONS:
+                    _show_answer(await rag.aquery(question, QueryParam(mode="naive", chunk_top_k=2)))
     print(f"{len(replies_in(options.record))} replies, {time.monotonic() - began:.0f} s")
 
 
@@ -93,10 +104,10 @@ def _show_extraction(replies: Sequence[str]) -> None:
         print(f"{counts}, {parsed.rejected} lines that are no records, end mark {'there' if parsed.ended else 'missing'}\n")
 
 
-def _show_answer(result: QueryResult, how: str) -> None:
+def _show_answer(result: QueryResult) -> None:
     shown = [f"[{c.passage}] {'supported' if c.supported else 'NOT supported'}: {c.quote!r}" for c in result.citations]
     state = "refused" if result.refused else "; ".join(shown) or "cites nothing"
-    print(f"{result.query} ({how})\n\n    {result.content}\n\n{state}; warnings: {result.metadata.get('warnings')}\n")
+    print(f"{result.query}\n\n    {result.content}\n\n{state}; warnings: {result.metadata.get('warnings')}\n")
 
 
 def main() -> None:
