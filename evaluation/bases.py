@@ -16,7 +16,7 @@ from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from evaluation.datasets import Item
 from evaluation.vector_cache import CachedEmbeddings
 
-__all__ = ["Bench", "embedding_service", "ingest_items", "opened_base"]
+__all__ = ["Bench", "base_folder", "embedding_service", "ingest_items", "opened_base"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,15 @@ def embedding_service(bench: Bench) -> EmbeddingService:
     return CachedEmbeddings(service, bench.vectors) if bench.vectors else service
 
 
+def base_folder(bench: Bench, name: str) -> Path:
+    """Where the base of this name is kept."""
+    return bench.folder / "-".join((name, bench.model or "default"))
+
+
 @asynccontextmanager
 async def opened_base(bench: Bench, name: str, items: Sequence[Item]) -> AsyncIterator[EasyKnowledgeRetriever]:
     """An open base that holds these passages, one document each; what an earlier run ingested is not ingested again."""
-    folder = bench.folder / "-".join((name, bench.model or "default"))
-    async with EasyKnowledgeRetriever(working_dir=str(folder), embedding_service=embedding_service(bench)) as rag:
+    async with EasyKnowledgeRetriever(base_folder(bench, name), embedding_service=embedding_service(bench)) as rag:
         await ingest_items(rag, name, items)
         yield rag
 

@@ -22,7 +22,7 @@ from evaluation.bases import Bench, opened_base
 from evaluation.datasets import BASELINES, SETS, Dataset, load_dataset
 from evaluation.metrics import RetrievalScores, mean_scores
 
-__all__ = ["ModeResult", "main", "measure_mode", "rank_documents"]
+__all__ = ["ModeResult", "main", "measure_mode", "rank_documents", "row", "scores_of"]
 
 DEFAULT_SETS = ("2wiki", "musique", "piaf", "ai_act-en", "ai_act-fr")
 MODES = tuple(mode for mode in STRATEGIES if mode != "bypass")
@@ -65,7 +65,8 @@ def scores_of(dataset: Dataset, result: ModeResult, half: int | None = None) -> 
     return mean_scores(result.rankings[chosen], [question.gold_ids for question in dataset.answerable][chosen])
 
 
-def _row(name: str, mode: str, scores: Sequence[float], milliseconds: float | None = None) -> str:
+def row(name: str, mode: str, scores: Sequence[float], milliseconds: float | None = None) -> str:
+    """A line under :data:`HEAD`."""
     figures = "".join(f"{score:7.1f}" for score in scores)
     return f"{name:<13}{mode:<13}{figures}" + (f"{milliseconds:8.1f}" if milliseconds is not None else "")
 
@@ -80,13 +81,13 @@ async def run(args: argparse.Namespace) -> None:
             base = "ai_act-en" if name == "ai_act-fr-en" else name
             async with opened_base(bench, base, dataset.items) as rag:
                 for mode, figures in BASELINES.get(name, {}).items():
-                    print(_row(name, f"({mode})", figures))
+                    print(row(name, f"({mode})", figures))
                 for mode in args.modes:
                     result = await measure_mode(rag, dataset, mode)
-                    print(_row(name, mode, astuple(scores_of(dataset, result)), median(result.milliseconds)), flush=True)
+                    print(row(name, mode, astuple(scores_of(dataset, result)), median(result.milliseconds)), flush=True)
                     if args.halves:
                         for half in (0, 1):
-                            print(_row(name, f"  half {half + 1}", astuple(scores_of(dataset, result, half))))
+                            print(row(name, f"  half {half + 1}", astuple(scores_of(dataset, result, half))))
                     if result.degraded:
                         sys.stderr.write(f"{name} {mode}: {result.degraded} questions fell back to plain search\n")
 

@@ -12,7 +12,20 @@ from typing import Any
 from easy_knowledge_retriever.testing.faults import Fault
 from easy_knowledge_retriever.text.sentences import sentences
 
-__all__ = ["Chat", "ChatMode", "ChatReply", "Lie", "assistant", "copying", "extractor", "gullible", "lies", "lying", "scripted"]
+__all__ = [
+    "Chat",
+    "ChatMode",
+    "ChatReply",
+    "Lie",
+    "assistant",
+    "copying",
+    "extractor",
+    "gullible",
+    "lies",
+    "lying",
+    "reading",
+    "scripted",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,33 @@ def assistant(chat: Chat) -> str:
         if found := asked.search(chat.prompt):
             return answer(chat, found)
     return "END" if _PASSAGE_TO_READ.search(chat.text) else chat.prompt
+
+
+def reading(replies: Mapping[str, str]) -> ChatMode:
+    """Writes of each passage what was written of it before, finds nothing more in a second round, and else is the assistant.
+
+    A passage is known by its letters and digits, with or without a heading line: a parser may clean the rest. One that is
+    not known is refused with 400.
+
+    Args:
+        replies: Text of a passage to what is written of it.
+    """
+    known = {_letters(text): reply for text, reply in replies.items()}
+    unknown = Fault(400, body={"error": {"message": "nothing was written of this passage", "type": "test"}})
+
+    def mode(chat: Chat) -> str | Fault:
+        found = _PASSAGE_TO_READ.search(chat.prompt)
+        if not found:
+            return assistant(chat)
+        first, _, rest = found[2].strip().partition("\n")
+        body = rest if first.startswith("#") else found[2]
+        return known.get(_letters(body), known.get(_letters(found[2]), unknown))
+
+    return mode
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 def _split(_: Chat, whole: re.Match[str]) -> str:

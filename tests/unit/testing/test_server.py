@@ -12,9 +12,20 @@ import pytest
 from easy_knowledge_retriever.errors import UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.llm.service import OpenAILLMService
+from easy_knowledge_retriever.prompts.extraction import PASSAGE
 from easy_knowledge_retriever.prompts.summary import STATEMENTS
 from easy_knowledge_retriever.testing import faults
-from easy_knowledge_retriever.testing.replies import Chat, ChatReply, assistant, copying, extractor, gullible, lies, lying
+from easy_knowledge_retriever.testing.replies import (
+    Chat,
+    ChatReply,
+    assistant,
+    copying,
+    extractor,
+    gullible,
+    lies,
+    lying,
+    reading,
+)
 from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, MODELS, Fault, OpenAITestServer
 
 
@@ -87,6 +98,17 @@ async def test_it_ends_with_requests_under_way() -> None:
 def test_the_assistant_summarises_statements() -> None:
     asked = STATEMENTS.render(name="Verdel", tag="t", statements="- It is long.\n- It is cold\n- It is long.")
     assert assistant(chat("rules", asked)) == "Verdel: It is long. It is cold."
+
+
+def test_a_passage_that_was_read_before_is_read_the_same_way() -> None:
+    mode = reading({"Ida\ufeff climbed  Kell.": "E | Ida | Person | Climbed.\nEND"})
+    for passage in ("Ida climbed Kell.", "# Ida, a life\n\nIda climbed\nKell."):
+        asked = PASSAGE.render(heading="", tag="t", text=passage)
+        assert mode(chat("rules", asked)) == "E | Ida | Person | Climbed.\nEND"
+        assert mode(chat("rules", asked, "and the rest?")) == "END"
+    refused = mode(chat("rules", PASSAGE.render(heading="", tag="t", text="Nobody knows this.")))
+    assert isinstance(refused, Fault)
+    assert refused.status == 400
 
 
 async def test_it_can_be_used_again() -> None:
