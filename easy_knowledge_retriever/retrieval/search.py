@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
+from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.ledger import ledger_of
 from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
 from easy_knowledge_retriever.operations.name_rows import identifier_of
@@ -30,7 +32,7 @@ from easy_knowledge_retriever.types import (
     Subgraph,
 )
 
-__all__ = ["IndexSearches", "relation_key"]
+__all__ = ["IndexSearches", "evidence_of", "relation_key"]
 
 WALK_HOPS = 2
 WALK_DEGREE = 60
@@ -42,6 +44,14 @@ PASSAGE_SHARE = 0.01
 """Weight of the best chunk as a start beside a name of the question."""
 SEED_CHUNKS = 5
 """Best hits of each seed ranking that the walk starts from: few, for a wrong start spreads."""
+FOLLOWED = 4
+"""Statements nearest to the question whose ends are followed: they may be what the question only points at."""
+STATED = 0.3
+"""Share of the similarity of a statement that counts for a chunk which makes it."""
+LED_TO = 0.5
+"""Share that counts for the chunks of its end, less where the end is in many."""
+FACT_SHARE = 0.5
+"""Weight of the best statement as a start beside a name of the question, at cosine 1."""
 
 
 def relation_key(vector_id: str) -> RelationKey:
@@ -78,7 +88,11 @@ class IndexSearches:
         return tuple(await self.kb.lexical.search(query.terms, top_k, self.filter, k1=k1, b=b))
 
     async def entities(self, query: AnalyzedQuery) -> GraphFacts:
-        """The entities the question names, those nearest to the low keywords, and the relations at them."""
+        """The entities the question names, those nearest to the low keywords, and the relations at them.
+
+        Relations that are searched by meaning come in order of their nearness to the question, then the others by weight.
+        The ends of the nearest statements, relations that are described, come after the entities.
+        """
         keys = [*query.names]
         if query.low_vector is not None:
             visible = None if self.filter is None else await self.kb.graph.visible(self.filter)
@@ -87,9 +101,13 @@ class IndexSearches:
         keys = list(dict.fromkeys(keys))[: self.top_k]
         entities = await self.kb.graph.entities(keys, self.filter)
         at = await self.kb.graph.relation_keys_of(keys, self.filter, self.top_k)
-        best = list(dict.fromkeys(pair for key in keys for pair in at.get(key, ())))[: self.top_k]
-        relations = await self.kb.graph.relations(best)
-        return await self._visible([entities[key] for key in keys if key in entities], list(relations.values()))
+        pairs = list(dict.fromkeys(pair for key in keys for pair in at.get(key, ())))
+        nearness = await self._nearness(query, pairs, self.top_k)
+        found = await self.kb.graph.relations(list(dict.fromkeys((*nearness, *pairs)))[: self.top_k])
+        stated = [pair for pair in nearness if pair in found and found[pair].description][:FOLLOWED]
+        ends = list(dict.fromkeys(end for pair in stated for end in pair if end not in entities))
+        entities |= await self.kb.graph.entities(ends, self.filter)
+        return await self._visible([entities[key] for key in (*keys, *ends) if key in entities], list(found.values()))
 
     async def relations(self, query: AnalyzedQuery) -> GraphFacts:
         """The relations nearest to the high keywords, those at the names that speak of them, and the entities at their ends."""
@@ -114,31 +132,72 @@ class IndexSearches:
         return self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
 
     async def chunks_of(self, facts: GraphFacts, query: AnalyzedQuery) -> tuple[Hit, ...]:
-        """The chunks the facts were merged from: by similarity with the question, or by how many facts speak of them."""
+        """The chunks the facts were merged from: by similarity with the question, or by how many facts speak of them.
+
+        To the similarity of a chunk something is added for the nearest statement that it makes, or that leads to what it is
+        about: the passage of a second step has no words of the question.
+        """
         sources = [entity.chunk_ids for entity in facts.entities] + [relation.chunk_ids for relation in facts.relations]
         limit = max(self.related_chunk_number * len(sources) // 2, self.related_chunk_number)
         if self.pick_method == "VECTOR" and query.vector is not None:
             ids = {chunk_id for chunk_ids in sources for chunk_id in chunk_ids}
             if not ids:
                 return ()
-            return tuple(await self.kb.chunk_vectors.search(query.vector, limit, self.filter, ids=ids))
+            hits = await self.kb.chunk_vectors.search(query.vector, limit, self.filter, ids=ids)
+            evidence = evidence_of(facts, await self._nearness(query, _described(facts)), query.names)
+            if evidence:
+                hits += await self.kb.chunk_vectors.search(query.vector, len(evidence), self.filter, ids=evidence.keys())
+            scores = {hit.id: hit.score + evidence.get(hit.id, 0.0) for hit in hits}
+            return tuple(Hit(key, score) for key, score in sorted(scores.items(), key=lambda row: (-row[1], row[0]))[:limit])
         return _by_weight(sources, self.related_chunk_number)[:limit]
 
     async def walk(self, query: AnalyzedQuery, seeds: Sequence[Sequence[Hit]], top_k: int) -> tuple[Hit, ...]:
-        """Chunks by personalised PageRank from what the question names and a passage is about, and the best given hits."""
-        chunks = _seed_weights(seeds)
-        names = await self.kb.graph.mentions_of(query.anchors, self.filter, WALK_DEGREE)
+        """Chunks by personalised PageRank from what the question names and a passage is about, and the best given hits.
+
+        Where the graph holds statements, relations that are described, the walk starts from the ends of those nearest to the
+        question as well: of those at such a name, where there is one. They lead to what the question only points at.
+        """
+        chunks, facts = _seed_weights(seeds), await self._statements(query)
+        names = await self.kb.graph.mentions_of(list(dict.fromkeys((*query.anchors, *facts))), self.filter, WALK_DEGREE)
+        starts = _start_weights(query, facts, names)
         graph = await self.kb.graph.subgraph(
             list(chunks),
-            [name for name in query.anchors if names.get(name)],
+            list(starts),
             hops=WALK_HOPS,
             max_nodes=self.max_graph_nodes,
             max_degree=WALK_DEGREE,
             filter=self.filter,
         )
-        scores = personalised_pagerank(graph, _teleport(graph, chunks, names), damping=DAMPING)[: len(graph.chunk_ids)]
+        scores = personalised_pagerank(_even(graph), _teleport(graph, chunks, starts), damping=DAMPING)[: len(graph.chunk_ids)]
         order = np.lexsort((np.arange(len(scores)), -scores))[:top_k]
         return tuple(Hit(graph.chunk_ids[i], float(scores[i])) for i in order if scores[i] > 0)
+
+    async def _nearness(
+        self, query: AnalyzedQuery, pairs: Sequence[RelationKey], limit: int | None = None
+    ) -> dict[RelationKey, float]:
+        """Similarity of these relations with the question, nearest first; only of those that are searched by meaning."""
+        if query.vector is None or not pairs:
+            return {}
+        hits = await self.kb.relation_vectors.search(query.vector, limit or len(pairs), ids={pair.id for pair in pairs})
+        return {relation_key(hit.id): hit.score for hit in hits}
+
+    async def _statements(self, query: AnalyzedQuery) -> dict[str, float]:
+        """Ends of the statements nearest to the question, with the weight of each as a start."""
+        if query.vector is None:
+            return {}
+        ids: set[str] | None = None
+        if query.anchors or self.filter is not None:
+            around = query.anchors or sorted(await self.kb.graph.visible(self.filter or SearchFilter()))
+            at = await self.kb.graph.relation_keys_of(around, self.filter, AT_NAME if query.anchors else None)
+            ids = {pair.id for pairs in at.values() for pair in pairs}
+        hits = self._near(await self.kb.relation_vectors.search(query.vector, 3 * FOLLOWED, ids=ids))
+        found = await self.kb.graph.relations([relation_key(hit.id) for hit in hits])
+        described = [hit for hit in hits if (key := relation_key(hit.id)) in found and found[key].description]
+        weights: dict[str, float] = {}
+        for rank, hit in enumerate(described[:FOLLOWED], start=1):
+            for end in relation_key(hit.id):
+                weights[end] = weights.get(end, 0.0) + hit.score / rank
+        return weights
 
     def _near(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
         return tuple(hit for hit in hits if hit.score >= self.threshold)
@@ -174,6 +233,31 @@ def _speaking(relations: Sequence[Relation], query: AnalyzedQuery) -> list[Relat
     return [relation for count, relation in ranked if count]
 
 
+def _described(facts: GraphFacts) -> list[RelationKey]:
+    return [relation.key for relation in facts.relations if relation.description]
+
+
+def evidence_of(facts: GraphFacts, nearness: Mapping[RelationKey, float], names: Collection[str]) -> dict[str, float]:
+    """What statements add to the score of a chunk: the most that one of them does.
+
+    Args:
+        facts: Found for a question.
+        nearness: Similarity of statements among them with the question, nearest first.
+        names: Entity keys the question names: a statement leads to its other end.
+    """
+    relations = {relation.key: relation for relation in facts.relations}
+    entities = {entity.key: entity for entity in facts.entities}
+    evidence: dict[str, float] = {}
+    for rank, (pair, similarity) in enumerate(nearness.items()):
+        led_to = [entities[end] for end in pair if end in entities and end not in names] if rank < FOLLOWED else []
+        rows = [(relations[pair].chunk_ids, STATED)]
+        rows += [(entity.chunk_ids, LED_TO / math.sqrt(len(entity.chunk_ids))) for entity in led_to if entity.chunk_ids]
+        for chunk_ids, share in rows:
+            for chunk_id in chunk_ids:
+                evidence[chunk_id] = max(evidence.get(chunk_id, 0.0), share * similarity)
+    return evidence
+
+
 def _said(relation: Relation) -> str:
     return " ".join((*(word for word, _ in relation.keywords), relation.description))
 
@@ -198,14 +282,32 @@ def _seed_weights(seeds: Sequence[Sequence[Hit]]) -> dict[str, float]:
     return weights
 
 
-def _teleport(graph: Subgraph, chunks: Mapping[str, float], names: Mapping[str, Sequence[MentionEdge]]) -> NDArray[np.float64]:
-    """Where the walk starts: the names of the question, rarer ones more, and the best chunks."""
+def _start_weights(
+    query: AnalyzedQuery, facts: Mapping[str, float], names: Mapping[str, Sequence[MentionEdge]]
+) -> dict[str, float]:
+    """The entities that a walk starts from: the names of the question and the ends of statements, rarer ones more."""
+    weights: dict[str, float] = {}
+    for key, weight in (*dict.fromkeys(query.anchors, 1.0).items(), *((key, FACT_SHARE * w) for key, w in facts.items())):
+        if names.get(key):
+            weights[key] = weights.get(key, 0.0) + weight / len(names[key])
+    return weights
+
+
+def _even(graph: Subgraph) -> Subgraph:
+    """The graph with no relation drawing a walk more than the heaviest mention does, on whatever scale a model weighs."""
+    chunks = len(graph.chunk_ids)
+    between = (graph.first >= chunks) & (graph.second >= chunks)
+    return replace(graph, weight=np.where(between, np.minimum(graph.weight, ABOUT_HEADING), graph.weight))
+
+
+def _teleport(graph: Subgraph, chunks: Mapping[str, float], starts: Mapping[str, float]) -> NDArray[np.float64]:
+    """Where the walk starts: entities, and the best chunks."""
     teleport = np.zeros(graph.size)
     places = {chunk_id: i for i, chunk_id in enumerate(graph.chunk_ids)}
     for chunk_id, weight in chunks.items():
         teleport[places[chunk_id]] += PASSAGE_SHARE * weight
     places = {key: i for i, key in enumerate(graph.entity_keys, start=len(graph.chunk_ids))}
-    for key, mentions in names.items():
+    for key, weight in starts.items():
         if key in places:
-            teleport[places[key]] += 1 / max(len(mentions), 1)
+            teleport[places[key]] += weight
     return teleport
