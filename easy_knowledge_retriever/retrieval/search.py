@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.operations.graph_ranking import personalised_pagerank
-from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.ledger import ledger_of
 from easy_knowledge_retriever.operations.merging import Limits, evidence_in, merged_entity, merged_relation
 from easy_knowledge_retriever.operations.name_rows import identifier_of
+from easy_knowledge_retriever.retrieval.statements import FOLLOWED, even, evidence_of, seed_weights, start_weights, teleport
 from easy_knowledge_retriever.text.analyzer import analyze
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import (
@@ -25,14 +23,12 @@ from easy_knowledge_retriever.types import (
     Entity,
     GraphFacts,
     Hit,
-    MentionEdge,
     Relation,
     RelationKey,
     SearchFilter,
-    Subgraph,
 )
 
-__all__ = ["IndexSearches", "evidence_of", "relation_key"]
+__all__ = ["IndexSearches", "relation_key"]
 
 WALK_HOPS = 2
 WALK_DEGREE = 60
@@ -40,18 +36,6 @@ WALK_DEGREE = 60
 AT_NAME = 100
 """Relations at one name, heaviest first, that are read for a question."""
 DAMPING = 0.6
-PASSAGE_SHARE = 0.01
-"""Weight of the best chunk as a start beside a name of the question."""
-SEED_CHUNKS = 5
-"""Best hits of each seed ranking that the walk starts from: few, for a wrong start spreads."""
-FOLLOWED = 4
-"""Statements nearest to the question whose ends are followed: they may be what the question only points at."""
-STATED = 0.3
-"""Share of the similarity of a statement that counts for a chunk which makes it."""
-LED_TO = 0.5
-"""Share that counts for the chunks of its end, less where the end is in many."""
-FACT_SHARE = 0.5
-"""Weight of the best statement as a start beside a name of the question, at cosine 1."""
 
 
 def relation_key(vector_id: str) -> RelationKey:
@@ -125,11 +109,15 @@ class IndexSearches:
     async def _near_relations(self, query: AnalyzedQuery) -> tuple[Hit, ...]:
         if query.high_vector is None:
             return ()
-        ids: set[str] | None = None
-        if self.filter is not None:
-            at = await self.kb.graph.relation_keys_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
-            ids = {pair.id for pairs in at.values() for pair in pairs}
+        ids = await self._visible_relations()
         return self._near(await self.kb.relation_vectors.search(query.high_vector, self.top_k, ids=ids))
+
+    async def _visible_relations(self) -> set[str] | None:
+        """Ids of the relations that may be seen; None if nothing is hidden."""
+        if self.filter is None:
+            return None
+        at = await self.kb.graph.relation_keys_of(sorted(await self.kb.graph.visible(self.filter)), self.filter)
+        return {pair.id for pairs in at.values() for pair in pairs}
 
     async def chunks_of(self, facts: GraphFacts, query: AnalyzedQuery) -> tuple[Hit, ...]:
         """The chunks the facts were merged from: by similarity with the question, or by how many facts speak of them.
@@ -157,9 +145,9 @@ class IndexSearches:
         Where the graph holds statements, relations that are described, the walk starts from the ends of those nearest to the
         question as well: of those at such a name, where there is one. They lead to what the question only points at.
         """
-        chunks, facts = _seed_weights(seeds), await self._statements(query)
+        chunks, facts = seed_weights(seeds), await self._statements(query)
         names = await self.kb.graph.mentions_of(list(dict.fromkeys((*query.anchors, *facts))), self.filter, WALK_DEGREE)
-        starts = _start_weights(query, facts, names)
+        starts = start_weights(query.anchors, facts, names)
         graph = await self.kb.graph.subgraph(
             list(chunks),
             list(starts),
@@ -168,7 +156,7 @@ class IndexSearches:
             max_degree=WALK_DEGREE,
             filter=self.filter,
         )
-        scores = personalised_pagerank(_even(graph), _teleport(graph, chunks, starts), damping=DAMPING)[: len(graph.chunk_ids)]
+        scores = personalised_pagerank(even(graph), teleport(graph, chunks, starts), damping=DAMPING)[: len(graph.chunk_ids)]
         order = np.lexsort((np.arange(len(scores)), -scores))[:top_k]
         return tuple(Hit(graph.chunk_ids[i], float(scores[i])) for i in order if scores[i] > 0)
 
@@ -185,11 +173,11 @@ class IndexSearches:
         """Ends of the statements nearest to the question, with the weight of each as a start."""
         if query.vector is None:
             return {}
-        ids: set[str] | None = None
-        if query.anchors or self.filter is not None:
-            around = query.anchors or sorted(await self.kb.graph.visible(self.filter or SearchFilter()))
-            at = await self.kb.graph.relation_keys_of(around, self.filter, AT_NAME if query.anchors else None)
-            ids = {pair.id for pairs in at.values() for pair in pairs}
+        if query.anchors:
+            at = await self.kb.graph.relation_keys_of(query.anchors, self.filter, AT_NAME)
+            ids: set[str] | None = {pair.id for pairs in at.values() for pair in pairs}
+        else:
+            ids = await self._visible_relations()
         hits = self._near(await self.kb.relation_vectors.search(query.vector, 3 * FOLLOWED, ids=ids))
         found = await self.kb.graph.relations([relation_key(hit.id) for hit in hits])
         described = [hit for hit in hits if (key := relation_key(hit.id)) in found and found[key].description]
@@ -237,27 +225,6 @@ def _described(facts: GraphFacts) -> list[RelationKey]:
     return [relation.key for relation in facts.relations if relation.description]
 
 
-def evidence_of(facts: GraphFacts, nearness: Mapping[RelationKey, float], names: Collection[str]) -> dict[str, float]:
-    """What statements add to the score of a chunk: the most that one of them does.
-
-    Args:
-        facts: Found for a question.
-        nearness: Similarity of statements among them with the question, nearest first.
-        names: Entity keys the question names: a statement leads to its other end.
-    """
-    relations = {relation.key: relation for relation in facts.relations}
-    entities = {entity.key: entity for entity in facts.entities}
-    evidence: dict[str, float] = {}
-    for rank, (pair, similarity) in enumerate(nearness.items()):
-        led_to = [entities[end] for end in pair if end in entities and end not in names] if rank < FOLLOWED else []
-        rows = [(relations[pair].chunk_ids, STATED)]
-        rows += [(entity.chunk_ids, LED_TO / math.sqrt(len(entity.chunk_ids))) for entity in led_to if entity.chunk_ids]
-        for chunk_ids, share in rows:
-            for chunk_id in chunk_ids:
-                evidence[chunk_id] = max(evidence.get(chunk_id, 0.0), share * similarity)
-    return evidence
-
-
 def _said(relation: Relation) -> str:
     return " ".join((*(word for word, _ in relation.keywords), relation.description))
 
@@ -272,42 +239,3 @@ def _by_weight(sources: Sequence[Sequence[str]], each: int) -> tuple[Hit, ...]:
             picked.setdefault(chunk_id)
     order = sorted(picked, key=lambda chunk_id: (-counts[chunk_id], first[chunk_id], chunk_id))
     return tuple(Hit(chunk_id, float(counts[chunk_id])) for chunk_id in order)
-
-
-def _seed_weights(seeds: Sequence[Sequence[Hit]]) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for ranking in seeds:
-        for rank, hit in enumerate(ranking[:SEED_CHUNKS], start=1):
-            weights[hit.id] = weights.get(hit.id, 0.0) + 1 / rank
-    return weights
-
-
-def _start_weights(
-    query: AnalyzedQuery, facts: Mapping[str, float], names: Mapping[str, Sequence[MentionEdge]]
-) -> dict[str, float]:
-    """The entities that a walk starts from: the names of the question and the ends of statements, rarer ones more."""
-    weights: dict[str, float] = {}
-    for key, weight in (*dict.fromkeys(query.anchors, 1.0).items(), *((key, FACT_SHARE * w) for key, w in facts.items())):
-        if names.get(key):
-            weights[key] = weights.get(key, 0.0) + weight / len(names[key])
-    return weights
-
-
-def _even(graph: Subgraph) -> Subgraph:
-    """The graph with no relation drawing a walk more than the heaviest mention does, on whatever scale a model weighs."""
-    chunks = len(graph.chunk_ids)
-    between = (graph.first >= chunks) & (graph.second >= chunks)
-    return replace(graph, weight=np.where(between, np.minimum(graph.weight, ABOUT_HEADING), graph.weight))
-
-
-def _teleport(graph: Subgraph, chunks: Mapping[str, float], starts: Mapping[str, float]) -> NDArray[np.float64]:
-    """Where the walk starts: entities, and the best chunks."""
-    teleport = np.zeros(graph.size)
-    places = {chunk_id: i for i, chunk_id in enumerate(graph.chunk_ids)}
-    for chunk_id, weight in chunks.items():
-        teleport[places[chunk_id]] += PASSAGE_SHARE * weight
-    places = {key: i for i, key in enumerate(graph.entity_keys, start=len(graph.chunk_ids))}
-    for key, weight in starts.items():
-        if key in places:
-            teleport[places[key]] += weight
-    return teleport
