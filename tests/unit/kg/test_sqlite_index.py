@@ -32,6 +32,7 @@ from easy_knowledge_retriever.testing.memory import (
 )
 from easy_knowledge_retriever.types import (
     Entity,
+    Hit,
     LexicalRecord,
     MentionEdge,
     Relation,
@@ -161,15 +162,20 @@ def _walked(graph: Subgraph) -> object:
     return graph.chunk_ids, graph.entity_keys, {(frozenset((nodes[a], nodes[b])), weight) for a, b, weight in edges}
 
 
+def _ordered(hits: Sequence[Hit]) -> list[str]:
+    """The ids, best first. Scores that only rounding tells apart are equal: the last bit is not the same in every storage."""
+    return [hit.id for hit in sorted(hits, key=lambda hit: (-round(hit.score, 6), hit.id))]
+
+
 async def answers(base: KnowledgeBase) -> list[object]:
     """What the base answers, scores aside."""
     found: list[object] = []
     for only in (None, D1, RED):
         for terms in ("u", "uvw", WORDS):
-            hits = await base.lexical.search(list(terms), 4, only, field_weights={"heading": 2.5})
-            found.append([hit.id for hit in hits])
-        found.append([hit.id for hit in await base.chunk_vectors.search(VECTORS[0], 4, only)])
-        found.append([hit.id for hit in await base.chunk_vectors.search(VECTORS[1], 9, only, list("246"))])
+            hits = await base.lexical.search(list(terms), 9, only, field_weights={"heading": 2.5})
+            found.append(_ordered(hits)[:4])
+        found.append(_ordered(await base.chunk_vectors.search(VECTORS[0], 9, only))[:4])
+        found.append(_ordered(await base.chunk_vectors.search(VECTORS[1], 9, only, list("246"))))
         for hops, max_nodes, max_degree in ((0, 9, 9), (1, 5, 9), (2, 9, 3), (3, 7, 9)):
             walk = base.graph.subgraph(
                 ["3", "9", "1"], ["b", "a"], hops=hops, max_nodes=max_nodes, max_degree=max_degree, filter=only
