@@ -15,6 +15,8 @@ from typing import Any, Literal, Self
 from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.errors import ConfigError, IngestionError, IngestionStopped, NotFound, StorageNotOpenError
 from easy_knowledge_retriever.events import Observer, ignore
+from easy_knowledge_retriever.importing.lightrag import ImportReport, LightRAGImport
+from easy_knowledge_retriever.importing.lightrag_index import is_lightrag_index, read_lightrag_index
 from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
 from easy_knowledge_retriever.ingestion.embedding import check_embedding
 from easy_knowledge_retriever.ingestion.origins import File, Given
@@ -286,6 +288,7 @@ class EasyKnowledgeRetriever:
             await self._kb.open()
             undo.push_async_callback(self._kb.close)
             await recover(self._kb)
+            await self._point_at_another_index()
             undo.pop_all()
         self._loop = asyncio.get_running_loop()
         self._model_checked = False
@@ -304,6 +307,12 @@ class EasyKnowledgeRetriever:
             stack.push_async_callback(self._kb.close)
             stack.push_async_callback(self._models.aclose)
             stack.push_async_callback(self._questions.write)
+
+    async def _point_at_another_index(self) -> None:
+        """Says how to take in an index of another system that lies in the folder of an empty base."""
+        folder = Path(self.settings.working_dir)
+        if await asyncio.to_thread(is_lightrag_index, folder) and not await self._kb.status.page(limit=1):
+            logger.warning("%s holds an index of LightRAG or of an earlier version: 'ekr import-lightrag' takes it in", folder)
 
     def _opened(self) -> KnowledgeBase:
         loop = asyncio.get_running_loop()
@@ -461,6 +470,32 @@ class EasyKnowledgeRetriever:
         async with self._ingestion.together():
             await map_bounded(insert, documents, self.settings.max_parallel_insert)
         return track
+
+    async def import_lightrag(self, folder: str | Path, *, workspace: str = "", collection: str = "") -> ImportReport:
+        """Takes in an index that LightRAG or the earlier library made. Its files are only read.
+
+        No language model is asked: what it once answered about each chunk is taken over, and so are the vectors of the chunks
+        if they are of the embedding model in use. A second run changes nothing, so an interrupted import is run again.
+
+        Args:
+            folder: The ``working_dir`` of the index: JSON stores, nano-vectordb files and GraphML.
+            workspace: Its ``workspace``, if it had one.
+            collection: The collection its documents go to; a slug.
+
+        Returns:
+            What was carried over, and what could not be.
+
+        Raises:
+            NotFound: There is no such index in the folder.
+            ParseError: Its chunks cannot be read.
+            IngestionError: A document was not ingested; those before it are there.
+            StorageNotOpenError: The retriever is not open.
+        """
+        kb = self._opened()
+        check_slug(collection)
+        index = await asyncio.to_thread(read_lightrag_index, Path(folder), workspace)
+        importing = await asyncio.to_thread(LightRAGImport, index, collection)
+        return await importing.into(kb, self.settings, self._models.embedding, self._tokenizer, self.observer)
 
     async def retry(self, doc_id: str) -> IngestReport:
         """Asks the language model about each chunk of a document that it has not read, and nothing else.

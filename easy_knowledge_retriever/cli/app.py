@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, maintenance
+from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, maintenance
 
 __all__ = ["app", "run"]
 
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 demo.register(app)
 documents.register(app)
+importing.register(app)
 asking.register(app)
 graph.register(app)
 cost.register(app)

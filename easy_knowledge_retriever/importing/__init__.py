@@ -1,0 +1,1 @@
+"""Takes in what other systems know already, so that nobody pays twice for an extraction."""
