@@ -762,13 +762,26 @@ class EasyKnowledgeRetriever:
         await self._questions.write()
         return await usage_report(kb)
 
-    async def verify(self, *, deep: bool = False) -> VerifyReport:
-        """Checks the invariants of the base.
+    async def verify(self, *, deep: bool = False, repair: bool = False, embed: bool = False) -> VerifyReport:
+        """Checks the invariants of the base, and mends what does not hold.
 
         Args:
             deep: Also recounts what is derived, which reads everything.
+            repair: Looks deep, and derives again what can be derived without a model, in one transaction. No document is
+                lost by it; ``repaired`` of the report says what was mended, ``findings`` what was not.
+            embed: With ``repair``, also has the model make the vectors that are missing.
+
+        Raises:
+            StorageError: The base could not be read, or not be changed; nothing was.
+            UpstreamError: The embedding model failed; what needs no model is mended.
         """
-        return await verify(self._opened(), deep=deep, settings=self.settings, embedding=self._models.embedding)
+        kb, model = self._opened(), self._models.embedding
+        report = await verify(kb, deep=deep or repair, settings=self.settings, embedding=model)
+        if report.clean or not repair:
+            return report
+        await self._ingestion.repair(embed=embed)
+        after = await verify(kb, deep=True, settings=self.settings, embedding=model)
+        return replace(after, repaired=tuple(finding for finding in report.findings if finding not in after.findings))
 
 
 def _between(relation: Relation, names: Mapping[str, str]) -> Relation:

@@ -28,16 +28,21 @@ def register(app: typer.Typer) -> None:
 
 
 async def verify(
-    run: Run, deep: Annotated[bool, typer.Option("--deep", help="Also derive everything anew and compare.")] = False
+    run: Run,
+    deep: Annotated[bool, typer.Option("--deep", help="Also derive everything anew and compare.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Look deep and mend what can be derived without a model.")] = False,
+    embed: Annotated[bool, typer.Option("--embed", help="With --repair: also embed what has no vector.")] = False,
 ) -> int:
-    """Checks that the parts of the knowledge base agree. Exit code 9: they do not.
+    """Checks that the parts of the knowledge base agree. Exit code 9: they do not, or not all could be mended.
 
     Example: ekr verify --deep
     """
     async with run.base() as rag:
-        report = await rag.verify(deep=deep)
+        report = await rag.verify(deep=deep, repair=repair, embed=embed)
 
     def show() -> None:
+        for mended in report.repaired:
+            run.screen.say(f"{mended.check} {mended.key}: mended: {mended.message}", style="green")
         for finding in report.findings:
             run.screen.say(f"{finding.check} {finding.key}: {finding.message}", style="red")
         seen = (

@@ -15,7 +15,7 @@ from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extracto
 from easy_knowledge_retriever.operations.merging import with_ends
 from easy_knowledge_retriever.types import Chunk, Document, Extraction
 
-__all__ = ["extract"]
+__all__ = ["extract", "one_a_source"]
 
 _NOTHING: Final[Mapping[str, Extraction]] = MappingProxyType({})
 
@@ -45,7 +45,7 @@ async def extract(
         free = group.create_task(_free(run, document, chunks, extractors))
         paid = None if llm_extractor is None else group.create_task(_paid(run, document, chunks, llm_extractor, known))
     outcomes = [*free.result(), *([paid.result()] if paid is not None else [])]
-    complete = _one_a_source([extraction for outcome in outcomes for extraction in _taken(run, outcome)])
+    complete = one_a_source([extraction for outcome in outcomes for extraction in _taken(run, outcome)])
     if chunks and not any(e.entities and (e.source == "llm" or llm_extractor is None) for e in complete):
         run.warnings.append("no_entities")
     return complete
@@ -88,7 +88,8 @@ def _taken(run: Run, outcome: ExtractionOutcome) -> tuple[Extraction, ...]:
     return outcome.extractions
 
 
-def _one_a_source(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
+def one_a_source(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
+    """The extractions of one document, one a chunk and source, each with an entity for every end of its relations."""
     by_key: dict[str, Extraction] = {}
     for extraction in extractions:
         key = extraction_key(extraction.chunk_id, extraction.source)

@@ -28,6 +28,7 @@ from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import Summaries
+from easy_knowledge_retriever.ingestion.verification import Means, embed_missing, repair
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.reply_cache import trim_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_ingest_usage
@@ -217,6 +218,24 @@ class Ingestion:
         """
         await self._check_base()
         return await self._apart(await self._summaries.wanted())
+
+    async def repair(self, *, embed: bool = False) -> None:
+        """Derives again what can be derived, see :mod:`easy_knowledge_retriever.ingestion.verification.repairing`.
+
+        Args:
+            embed: Also has the vectors made that are missing.
+
+        Raises:
+            UpstreamError: The embedding model failed; what needs no model is mended.
+            StorageError: The base could not be changed, and was not.
+        """
+        means = Means(
+            self._settings, lambda document: self._chunks(document, (None, False)), self._extractors, self._summaries.mark
+        )
+        async with self._turn:
+            await repair(self._kb, means)
+            if embed:
+                await embed_missing(self._kb, self._embedding)
 
     async def retry_document(self, document_id: str) -> IngestReport:
         """Asks the language model about each chunk of a document that it has not read: because it failed, or was not there.

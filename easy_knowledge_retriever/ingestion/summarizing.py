@@ -50,7 +50,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["WANTED", "Summaries", "put_marks", "said"]
+__all__ = ["WANTED", "Summaries", "put_marks", "said", "wanted_key"]
 
 WANTED: Final = "wanted/"
 """Begins the key of each row that stands for a summary that is wanted."""
@@ -70,7 +70,8 @@ def _owner(key: FactKey) -> str:
     return digest(f"entity {key}" if isinstance(key, str) else f"relation {key.id}")
 
 
-def _wanted(key: FactKey) -> str:
+def wanted_key(key: FactKey) -> str:
+    """Key of the row that says that a fact wants a summary."""
     return WANTED + _owner(key)
 
 
@@ -87,12 +88,12 @@ async def put_marks(kb: KnowledgeBase, change: GraphChange) -> None:
     """Writes which summaries a change wants, and throws away those of what is not said any more. Inside a transaction."""
     facts = {fact.key: fact for fact in change.facts}
     wanted = {key: fact for key, fact in facts.items() if fact.pending}
-    gone = [_wanted(key) for key in change.summarized if key not in wanted]
+    gone = [wanted_key(key) for key in change.summarized if key not in wanted]
     for key in change.summarized:
         still = said(facts.get(key))
         gone += [row async for row, summary in kb.summaries.scan(_made(key)) if not still.issuperset(summary.covers)]
     await kb.summaries.delete_many(gone)
-    await kb.summaries.put_many({_wanted(key): Summary(key) for key in wanted})
+    await kb.summaries.put_many({wanted_key(key): Summary(key) for key in wanted})
 
 
 @dataclass(slots=True)
@@ -274,7 +275,7 @@ class Summaries:
             fitting = [fact for fact in summarized if now.get(fact.key) == standing[fact.key]]
             await _put_summaries(inside, fitting, vectors)
             idle = [key for key in keys if key not in now or not now[key].pending]
-            await inside.summaries.delete_many([_wanted(key) for key in (*idle, *(fact.key for fact in fitting))])
+            await inside.summaries.delete_many([wanted_key(key) for key in (*idle, *(fact.key for fact in fitting))])
             for fact in fitting:
                 parts = summarizer.group([fragment.text for fragment in fact.fragments]).parts
                 needed = {_made(fact.key, summarizer.key(fact.key, below)) for part in parts for below in part.all()}

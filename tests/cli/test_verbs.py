@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,24 @@ def test_graph(ingested: Ekr) -> None:
 def test_verify(ingested: Ekr) -> None:
     assert ingested("verify", "--deep", "--json").document["findings"] == []
     assert ingested("verify").code == 0
+
+
+def test_verify_finds_and_mends_what_is_broken(ekr: Ekr, tmp_path: Path) -> None:
+    assert ekr("ingest", "-", "--name", "tram.txt", stdin=EXAMPLE).code == 0
+    with closing(sqlite3.connect(tmp_path / "rag_storage" / "knowledge.db")) as base, base:
+        base.execute("DELETE FROM lexical")
+        base.execute("DELETE FROM vector")
+    broken = ekr("verify", "--deep")
+    assert broken.code == 9
+    assert "its posting is missing" in broken.out
+    half = ekr("verify", "--repair", "--json")
+    assert half.code == 9
+    assert {finding["check"] for finding in half.document["findings"]} == {"I2"}
+    assert "I4" in {finding["check"] for finding in half.document["repaired"]}
+    mended = ekr("verify", "--repair", "--embed")
+    assert mended.code == 0
+    assert "mended" in mended.out
+    assert ekr("verify", "--deep").code == 0
 
 
 def test_formats_and_version(ekr: Ekr) -> None:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from easy_knowledge_retriever.ingestion.verification import INVARIANTS, verify
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base, staged_key
+from easy_knowledge_retriever.llm.base import InputType
+from easy_knowledge_retriever.spending.kept import KeptReplies
+from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
+from easy_knowledge_retriever.testing.memory import (
+    MemoryDocStatusStorage,
+    MemoryGraphStorage,
+    MemoryKVStorage,
+    MemoryLexicalStorage,
+    MemoryVectorStorage,
+)
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import (
     DocRecord,
     Entity,
+    FloatVector,
+    FloatVectors,
     LexicalRecord,
     MentionEdge,
     NameRow,
@@ -23,7 +35,9 @@ from easy_knowledge_retriever.types import (
     PageSpan,
     Relation,
     RelationKey,
+    StagedVectors,
     Summary,
+    Transcript,
     VectorRecord,
 )
 from tests.flows.ingesting_base import TEXTS, document, empty_base, ingestion
@@ -189,6 +203,51 @@ async def half_a_character(kb: KnowledgeBase) -> None:
     await kb.graph.put_entities([replace(entity, names=(("Ver\ud800", 1),))])
 
 
+async def parse_of_another_version(kb: KnowledgeBase) -> None:
+    await kb.parses.put_many({"other/": DOCUMENT})
+
+
+async def parse_of_nobody(kb: KnowledgeBase) -> None:
+    await kb.parses.put_many({f"{DOCUMENT.digest}/other": replace(DOCUMENT, id="nobody")})
+
+
+async def reply_about_nobody(kb: KnowledgeBase) -> None:
+    await kb.llm_cache.put_many({f"{KeptReplies('nobody').owner}/request": {"text": "yes", "at": 1}})
+
+
+async def reply_staged_for_nobody(kb: KnowledgeBase) -> None:
+    await kb.staged.put_many({staged_key("nobody", "chunk"): Transcript("nobody")})
+
+
+async def vectors_staged_for_what_is_done(kb: KnowledgeBase) -> None:
+    await kb.staged_vectors.put_many({staged_key(DOCUMENT.id, "x"): StagedVectors(DOCUMENT.id, ("a",), b"1234")})
+
+
+async def chunk_listed_twice(kb: KnowledgeBase) -> None:
+    first = await _ids(kb)
+    await kb.manifests.put_many({DOCUMENT.id: (*first, first[0])})
+
+
+async def pages_miscounted(kb: KnowledgeBase) -> None:
+    await _change_record(kb, page_count=3)
+
+
+async def naming_lost(kb: KnowledgeBase) -> None:
+    await kb.naming.delete_many([DOCUMENT.id])
+
+
+async def all_postings_lost(kb: KnowledgeBase) -> None:
+    await kb.lexical.drop()
+
+
+async def graph_lost(kb: KnowledgeBase) -> None:
+    await kb.graph.drop()
+
+
+async def mention_of_an_entity_that_is_not(kb: KnowledgeBase) -> None:
+    await kb.graph.put_mentions([MentionEdge("nobody", "chunk-none", DOCUMENT.id)])
+
+
 SHALLOW: list[tuple[Damage, str]] = [
     (chunk_of_another_version, "I1"),
     (chunk_without_document, "I1"),
@@ -213,6 +272,12 @@ SHALLOW: list[tuple[Damage, str]] = [
     (pages_backwards, "I14"),
     (no_fingerprint, "I16"),
     (another_fingerprint, "I16"),
+    (chunk_listed_twice, "I1"),
+    (pages_miscounted, "I13"),
+    (reply_staged_for_nobody, "I12"),
+    (vectors_staged_for_what_is_done, "I12"),
+    (all_postings_lost, "I4"),
+    (graph_lost, "I5"),
     (nul, "I20"),
     (half_a_character, "I20"),
 ]
@@ -227,6 +292,11 @@ DEEP: list[tuple[Damage, str]] = [
     (name_counted_twice, "I8"),
     (name_of_nobody, "I8"),
     (another_dimension, "I2"),
+    (naming_lost, "I8"),
+    (parse_of_another_version, "I10"),
+    (parse_of_nobody, "I10"),
+    (reply_about_nobody, "I9"),
+    (mention_of_an_entity_that_is_not, "I5"),
 ]
 
 
@@ -258,3 +328,89 @@ async def test_a_whole_base_is_clean(kb: KnowledgeBase) -> None:
     assert report.clean
     assert (report.documents, report.chunks, report.entities, report.relations) == (1, 2, counts.entities, counts.relations)
     assert (await verify(await empty_base(), deep=True)).clean
+
+
+@pytest.mark.parametrize("damage", [damage for damage, _ in (*SHALLOW, *DEEP)])
+async def test_damage_is_mended(kb: KnowledgeBase, damage: Damage) -> None:
+    before = await canonical_dump(kb)
+    await damage(kb)
+    await ingestion(kb).repair(embed=True)
+    assert (await verify(kb, deep=True, embedding=FakeEmbeddingService(16))).findings == ()
+    assert await canonical_dump(kb) == before
+
+
+class Broken(FakeEmbeddingService):
+    """Is not to be asked."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+
+    async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
+        raise AssertionError("a model was asked")
+
+
+NEEDS_A_MODEL: dict[Damage, set[str]] = {
+    vector_lost: {"I2"},
+    no_fingerprint: {"I16"},
+    another_fingerprint: {"I16"},
+    another_dimension: {"I2", "I16"},
+}
+
+
+@pytest.mark.parametrize("damage", [damage for damage, _ in (*SHALLOW, *DEEP)])
+async def test_without_a_model_only_what_needs_one_is_left(kb: KnowledgeBase, damage: Damage) -> None:
+    await damage(kb)
+    await ingestion(kb, embedding=Broken()).repair()
+    report = await verify(kb, deep=True, embedding=FakeEmbeddingService(16))
+    assert {finding.check for finding in report.findings} == NEEDS_A_MODEL.get(damage, set())
+
+
+async def test_every_invariant_is_broken_by_a_test() -> None:
+    alone = {"I15", "I17"}
+    assert {check for _, check in (*SHALLOW, *DEEP)} | alone == INVARIANTS.keys()
+
+
+class Twice(MemoryVectorStorage):
+    """Has each row twice."""
+
+    async def ids(self) -> list[str]:
+        return 2 * await super().ids()
+
+
+class Endless(MemoryVectorStorage):
+    """Its vectors have no length."""
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, FloatVector]:
+        return {key: np.full_like(vector, np.nan) for key, vector in (await super().vectors(ids)).items()}
+
+
+@pytest.mark.parametrize(("storage", "check"), [(Twice, "I15"), (Endless, "I17")])
+async def test_what_a_storage_should_never_give(storage: type[MemoryVectorStorage], check: str) -> None:
+    kb = knowledge_base(MemoryKVStorage(), MemoryDocStatusStorage(), storage(), MemoryLexicalStorage(), MemoryGraphStorage())
+    await kb.open()
+    await ingestion(kb).ingest_document(DOCUMENT)
+    assert check in {finding.check for finding in (await verify(kb, deep=True)).findings}
+    await kb.close()
+
+
+async def test_lost_text_is_not_made_up(kb: KnowledgeBase) -> None:
+    await kb.documents.delete_many([DOCUMENT.id])
+    await ingestion(kb).repair(embed=True)
+    report = await verify(kb, deep=True)
+    assert "I1" in {finding.check for finding in report.findings}
+    assert report.chunks == 2
+
+
+async def test_what_a_user_decided_stays(kb: KnowledgeBase) -> None:
+    rows = (await kb.names.get_many(["verdel"]))["verdel"]
+    await kb.names.put_many({"verdel": {key: replace(row, whole=True) for key, row in rows.items()}})
+    before = await canonical_dump(kb)
+    await name_of_nobody(kb)
+    await ingestion(kb).repair()
+    assert await canonical_dump(kb) == before
+
+
+async def test_a_base_of_another_model_is_for_reindex(kb: KnowledgeBase) -> None:
+    await vector_lost(kb)
+    await ingestion(kb, embedding=FakeEmbeddingService(8)).repair(embed=True)
+    assert {finding.check for finding in (await verify(kb, deep=True)).findings} == {"I2"}
