@@ -11,7 +11,7 @@ from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.alignment import Alignment, Evidence
 from easy_knowledge_retriever.operations.alignment_embedding import align_by_embedding
-from easy_knowledge_retriever.operations.citation_markers import OPENING, Cited, Marker, markers_in, within_brackets
+from easy_knowledge_retriever.operations.citation_markers import Cited, Edit, Marker, markers_in, take_out
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
 from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts
 from easy_knowledge_retriever.text.language import guess_language
@@ -274,26 +274,17 @@ class _Rewriting:
     passages: Mapping[int, Passage]
     unknown: int = 0
     wrong_pages: int = 0
-    _edits: list[tuple[int, int, str]] = field(default_factory=list)
+    _edits: list[Edit] = field(default_factory=list)
 
     def put(self, marker: Marker, citations: Mapping[int, Sequence[Citation]]) -> None:
         """Writes one marker, in order of the text: as it was if all of it is right."""
         kept = [one for one in marker.cited if one.number in self.passages]
         self.unknown += len(marker.cited) - len(kept)
         right = [self._with_pages(one, citations.get(one.number, ())) for one in kept]
-        if right == list(marker.cited) and right:
-            return
-        follows = self.text[marker.end : marker.end + 1]
-        keeps_blanks = right or follows.isalnum() or follows in (*OPENING, "(")
-        start = marker.start
-        if not keeps_blanks:
-            while self._edits and self._edits[-1][1:] == (start, ""):  # those taken out right before left it their blanks
-                start = self._edits.pop()[0]
-            start = len(self.text[:start].rstrip(" \t"))
-        new = "".join(map(_written, right))
-        if not new and within_brackets(self.text, marker.start):
-            start, new = marker.start, "?"  # what stands around it must not become a citation
-        self._edits.append((start, marker.end, new))
+        if not right:
+            take_out(self.text, marker, self._edits)
+        elif right != list(marker.cited):
+            self._edits.append((marker.start, marker.end, "".join(map(_written, right))))
 
     def _with_pages(self, cited: Cited, citations: Sequence[Citation]) -> Cited:
         """The passage with the pages that are right: those given, or else those where its sentences stand."""

@@ -8,7 +8,22 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["CLOSING", "LONGEST", "OPENING", "Cited", "Marker", "code_spans", "markers_in", "within_brackets"]
+__all__ = [
+    "CLOSING",
+    "LONGEST",
+    "OPENING",
+    "Cited",
+    "Edit",
+    "Marker",
+    "code_spans",
+    "markers_in",
+    "open_code",
+    "open_fence",
+    "take_out",
+]
+
+Edit = tuple[int, int, str]
+"""A span of a text and what stands there instead."""
 
 LONGEST = 200
 """Characters a citation may have between its brackets."""
@@ -34,6 +49,9 @@ _SEPARATOR = re.compile(r"\s*(?:[,;&、，；]|\b(?:and|et|und|y|e|en)\b)\s*", r
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(?:.*?^[ \t]*\1[ \t]*$|.*\Z)", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+_QUOTES = re.compile("`+")
+_LONGEST_QUOTES = 2
+_FENCES = ("```", "~~~")
 _CODE_AFTER = re.compile(r"\s*(?:=|\+|\*|\()|\.[a-z_]|\[[a-zA-Z_'\"]")
 _SCALE_BEFORE = re.compile(r"\b(?:interval|range|scale|between|intervalle|échelle|plage|intervall|skala)\s*\Z", re.IGNORECASE)
 _FIRST_YEAR, _LAST_YEAR = 1000, 2999
@@ -96,7 +114,52 @@ def _inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
     return at >= 0 and position < spans[at][1]
 
 
-def within_brackets(text: str, position: int) -> bool:
+def open_fence(text: str) -> str:
+    """What opened the block of code that goes on where the text ends; nothing outside of one.
+
+    Args:
+        text: Whole lines.
+    """
+    spans = code_spans(text)
+    return text[spans[-1][0] :].lstrip(" \t")[:3] if spans and spans[-1][1] == len(text) else ""
+
+
+def open_code(text: str) -> int:
+    """Where on the last line text begins that is code or not by what follows; the length of the text if nowhere."""
+    start = text.rfind("\n") + 1
+    line = text[start:]
+    if open_fence(text[:start]):
+        return len(text)
+    if line.lstrip(" \t").startswith(_FENCES):
+        return start
+    opening = None
+    for run in _QUOTES.finditer(line):
+        if opening is not None and run.end() < len(line) and len(run[0]) == len(opening[0]):
+            opening = None
+        elif run.end() < len(line):
+            opening = run if len(run[0]) <= _LONGEST_QUOTES else None
+    return len(text) if opening is None else start + opening.start()
+
+
+def take_out(text: str, marker: Marker, edits: list[Edit]) -> None:
+    """Adds the edit that takes a citation out of a text, after those of the citations before it.
+
+    The blanks before it go with it, unless they part two words. Within brackets a ``?`` stays, so that what stands around it
+    does not become a citation.
+    """
+    start = marker.start
+    if _within_brackets(text, start):
+        edits.append((start, marker.end, "?"))
+        return
+    follows = text[marker.end : marker.end + 1]
+    if not (follows.isalnum() or follows in (*OPENING, "(")):
+        while edits and edits[-1][1:] == (start, ""):  # those taken out right before left it their blanks
+            start = edits.pop()[0]
+        start = len(text[:start].rstrip(" \t"))
+    edits.append((start, marker.end, ""))
+
+
+def _within_brackets(text: str, position: int) -> bool:
     """Whether a bracket is open at a position, so that taking something out there could make another citation."""
     return _OPEN_BEFORE.search(text, max(0, position - LONGEST - 1), position) is not None
 

@@ -6,7 +6,17 @@ import html
 import re
 from collections.abc import Sequence
 
-from easy_knowledge_retriever.operations.citation_markers import CLOSING, LONGEST, OPENING, markers_in
+from easy_knowledge_retriever.operations.citation_markers import (
+    CLOSING,
+    LONGEST,
+    OPENING,
+    Edit,
+    Marker,
+    markers_in,
+    open_code,
+    open_fence,
+    take_out,
+)
 from easy_knowledge_retriever.types import Passage
 
 __all__ = ["ShownText", "unescaped"]
@@ -16,8 +26,7 @@ _LONGEST_ESCAPE = 6
 _AHEAD = 12
 """Characters after a bracket that tell whether it cites."""
 _BEFORE = 2000
-"""Characters kept before what is not shown yet: they tell it too."""
-_FENCES = ("```", "~~~")
+"""Characters kept, with the whole of their first line, before what is not shown yet: they tell it too."""
 
 
 def unescaped(text: str) -> str:
@@ -28,9 +37,9 @@ def unescaped(text: str) -> str:
 class ShownText:
     """A text that comes in pieces, without leading white space, copied escapes and citations of passages that do not exist.
 
-    What cannot be decided yet (half an escape, an open bracket) is held back until it can. Everything else of a citation is
-    checked when the text is whole: this only keeps a reader from seeing a number that will be taken away. In code a bracket
-    may be anything, so a text is shown as it is from the first block of code on.
+    What cannot be decided yet (half an escape, an open bracket, one that code may turn out to hold) is held back until it can,
+    at the end of the line at last, so the same is shown however the text was cut. Everything else of a citation is checked when
+    the text is whole: this only keeps a reader from seeing a number that will be taken away.
 
     Args:
         passages: What the model was given; None where nothing was, and the text is shown as it comes.
@@ -43,7 +52,6 @@ class ShownText:
         self._held = ""
         self._before = ""
         self._begun = False
-        self._code = False
 
     def feed(self, piece: str) -> str:
         """What may be shown now."""
@@ -62,37 +70,30 @@ class ShownText:
     def _decided(self, text: str, *, whole: bool) -> str:
         window = f"{self._before}{self._held}{text}"
         first = len(self._before)
-        self._code = self._code or any(fence in window for fence in _FENCES)
         cut = len(window) if whole else _undecided(window, first)
-        pieces, position = [], first
-        for start, end in self._unknown(window, first):
-            if not whole and len(window) - end < _AHEAD:
-                cut = min(cut, len(window[:start].rstrip(" \t")))
+        edits: list[Edit] = []
+        for marker in self._unknown(window, first):
+            if not whole and (marker.end >= cut or len(window) - marker.end < _AHEAD):
+                cut = min(cut, _before_all(window, marker.start, edits))
                 break
-            pieces.append(window[position:start])
+            take_out(window, marker, edits)
+        pieces, position = [], first
+        for start, end, new in edits:
+            pieces += [window[position:start], new]
             position = end
-        pieces.append(window[position : max(cut, position)])
         cut = max(cut, position)
-        self._held, self._before = window[cut:], window[max(cut - _BEFORE, 0) : cut]
+        pieces.append(window[position:cut])
+        self._held, self._before = window[cut:], _kept(window[:cut])
         return self._trimmed("".join(pieces))
 
-    def _unknown(self, window: str, first: int) -> list[tuple[int, int]]:
-        """Spans of the citations that name no passage that was given, those side by side as one, with the blanks before."""
-        if self._code or not any(bracket in window[first:] for bracket in OPENING):
+    def _unknown(self, window: str, first: int) -> list[Marker]:
+        """The citations, in what is not shown yet, of which none names a passage that was given."""
+        if not any(bracket in window[first:] for bracket in OPENING):
             return []
-
-        def found(passages: Sequence[str]) -> list[tuple[int, int]]:
-            spans: list[tuple[int, int]] = []
-            for marker in markers_in(window, passages):
-                named = {one.number for one in marker.cited}
-                if marker.start < first or not named or named & {0, *self._known} or _in_code(window, marker.start):
-                    continue
-                joined = spans.pop()[0] if spans and spans[-1][1] == marker.start else marker.start
-                spans.append((joined, marker.end))
-            return [(_span_start(window, start, end), end) for start, end in spans]
-
-        # Only a citation that seems to be none of ours is worth a look at the footnotes of the passages.
-        return found([passage.chunk.text for passage in self._passages or ()]) if found(()) else []
+        if not any(marker.start >= first for marker in markers_in(window)):  # the footnotes of the passages can wait
+            return []
+        markers = markers_in(window, [passage.chunk.text for passage in self._passages or ()])
+        return [m for m in markers if m.start >= first and not self._known.intersection(one.number for one in m.cited)]
 
     def _trimmed(self, text: str) -> str:
         if self._begun:
@@ -102,21 +103,27 @@ class ShownText:
         return text
 
 
-def _in_code(text: str, position: int) -> bool:
-    return text.count("`", text.rfind("\n", 0, position) + 1, position) % 2 == 1
-
-
-def _span_start(text: str, start: int, end: int) -> int:
-    """Where what is taken away begins: blanks go with it, unless they part two words."""
-    follows = text[end : end + 1]
-    return start if follows.isalnum() or follows in (*OPENING, "(") else len(text[:start].rstrip(" \t"))
+def _before_all(text: str, start: int, edits: list[Edit]) -> int:
+    """Where the citations end in one that is not decided, side by side with it, begin with their blanks; their edits go."""
+    while edits and edits[-1][1] == start:
+        start = edits.pop()[0]
+    return len(text[:start].rstrip(" \t"))
 
 
 def _undecided(window: str, first: int) -> int:
-    """Where the text begins that more text may still change: an open bracket, or blanks at the end."""
+    """Where the text begins that more text may still change: an open bracket, one in what may be code, or blanks at the end."""
     opened = max(window.rfind(bracket) for bracket in OPENING)
     after = window[opened:]
     cut = len(window)
     if opened >= first and len(after) <= LONGEST + 2 and not any(end in after for end in (*CLOSING, "\n")):
         cut = opened
+    code = max(first, open_code(window))
+    cut = min([cut, *(at for bracket in OPENING if (at := window.find(bracket, code)) >= 0)])
     return max(first, len(window[:cut].rstrip(" \t")))
+
+
+def _kept(text: str) -> str:
+    """The last lines of a text, as they are to be read: in the block of code that they stand in."""
+    start = text.rfind("\n", 0, max(len(text) - _BEFORE, 0)) + 1
+    fence = open_fence(text[:start])
+    return f"{fence}\n{text[start:]}" if fence else text[start:]
