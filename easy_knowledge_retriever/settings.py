@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -170,6 +170,12 @@ class Environment:
     openai_api_version: str | None
     cache_dir: Path
     nano_vector_db_workspace: str | None
+    milvus_uri: str | None
+    milvus_token: str | None = field(repr=False)
+    milvus_user: str | None
+    milvus_password: str | None = field(repr=False)
+    milvus_db_name: str | None
+    milvus_workspace: str | None
 
 
 def environment() -> Environment:
@@ -188,6 +194,12 @@ def environment() -> Environment:
         openai_api_version=os.environ.get("OPENAI_API_VERSION") or None,
         cache_dir=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "easy_knowledge_retriever",
         nano_vector_db_workspace=_slug("NANO_VECTOR_DB_WORKSPACE"),
+        milvus_uri=os.environ.get("MILVUS_URI") or None,
+        milvus_token=os.environ.get("MILVUS_TOKEN") or None,
+        milvus_user=os.environ.get("MILVUS_USER") or None,
+        milvus_password=os.environ.get("MILVUS_PASSWORD") or None,
+        milvus_db_name=os.environ.get("MILVUS_DB_NAME") or None,
+        milvus_workspace=_slug("MILVUS_WORKSPACE"),
     )
 
 

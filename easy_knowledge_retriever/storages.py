@@ -33,6 +33,7 @@ STORAGES: Mapping[str, str] = MappingProxyType(
         "JsonKVStorage": f"{_KG}.kv_storage.json_kv_impl",
         "JsonDocStatusStorage": f"{_KG}.kv_storage.json_doc_status_impl",
         "NanoVectorDBStorage": f"{_KG}.vector_storage.nano_vector_db_impl",
+        "MilvusVectorDBStorage": f"{_KG}.vector_storage.milvus_impl",
         "BM25Storage": f"{_KG}.lexical_storage.bm25_impl",
         "NetworkXStorage": f"{_KG}.graph_storage.networkx_impl",
     }

@@ -76,7 +76,11 @@ def test_the_storages_of_the_readme_are_those_of_the_program() -> None:
 
 def test_the_environment_page_lists_what_is_read() -> None:
     strings = {node.value for node in ast.walk(tree(PACKAGE / "settings.py")) if isinstance(node, ast.Constant)}
-    read = {text for text in strings if isinstance(text, str) and re.fullmatch(r"(EKR|OPENAI|XDG|AZURE|POSTGRES)_[A-Z_]+", text)}
+    read = {
+        text
+        for text in strings
+        if isinstance(text, str) and re.fullmatch(r"(EKR|OPENAI|XDG|AZURE|POSTGRES|MILVUS|NEO4J)_[A-Z_]+", text)
+    }
     page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([A-Z_]+)`", page, flags=re.MULTILINE)) == read
 
