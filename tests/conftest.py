@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hypothesis import is_hypothesis_test, settings
 
 from easy_knowledge_retriever.endpoints.features import forget_features
 from easy_knowledge_retriever.testing.server import OpenAITestServer
+from tests.support.properties import THOROUGH, USUAL
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
 _PACKAGE = str(Path(__file__).resolve().parent.parent / "easy_knowledge_retriever")
@@ -77,14 +79,27 @@ async def _no_task_left() -> AsyncIterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the tests that take minutes, and only these")
+    parser.addoption("--long", action="store_true", help="run the tests that take minutes and the properties, and only these")
     parser.addoption("--minutes", type=float, default=10.0, help="how long the fuzzing goes on")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples in every ordinary run, so that nobody's change fails by chance; new ones under ``--long``."""
+    settings.register_profile("usual", max_examples=USUAL, derandomize=True, deadline=None)
+    settings.register_profile("thorough", max_examples=THOROUGH, deadline=None, print_blob=True)
+    settings.load_profile("thorough" if config.getoption("--long") else "usual")
+
+
+def _wanted(item: pytest.Item, *, long: bool) -> bool:
+    takes_minutes = item.get_closest_marker("long") is not None
+    if not long:
+        return not takes_minutes
+    return takes_minutes or (isinstance(item, pytest.Function) and is_hypothesis_test(item.obj))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Every coroutine test fails if it leaves a task behind. What takes minutes runs by itself or not at all."""
-    wanted = config.getoption("--long")
-    left_out = [item for item in items if (item.get_closest_marker("long") is not None) != wanted]
+    left_out = [item for item in items if not _wanted(item, long=config.getoption("--long"))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -53,8 +53,8 @@ _LOCAL_TEXT: Final = Range(0.0, 0.3, 2.0)
 """… or of the chunks where no model reads them."""
 _TEXT: Final = 20
 """Tokens such a text may have: how many are embedded in one request depends on it."""
-_SUMMARIES: Final = Range(0.0, 0.05, 0.5)
-"""Summaries a chunk …"""
+_SUMMARIES: Final = Range(0.0, 0.05, 2.0)
+"""Summaries a chunk before any were seen: those of a name that many chunks speak of are made again and again …"""
 _SUMMARIES_A_DOCUMENT: Final = Range(0, 0, 3)
 """… and more, of names that the base speaks of often."""
 _SUMMARY_PROMPT: Final = Range(200, 600, 3000)
@@ -151,7 +151,8 @@ class Estimating:
     async def _document(self, document: Document, chunks: Sequence[Chunk], twin: Twin | None) -> DocumentEstimate:
         outlooks = await self._outlooks(document, chunks, twin)
         calls, prompt, completion = self._extraction(outlooks)
-        summaries, summary_prompt, summary_answer = self._summaries(len(chunks))
+        rounds = calls * (1 / len(outlooks)) if outlooks else Range.exactly(1)
+        summaries, summary_prompt, summary_answer = self._summaries(len(chunks), rounds)
         texts, tokens = self._embedding(chunks, twin, completion)
         return DocumentEstimate(
             document.name,
@@ -203,11 +204,13 @@ class Estimating:
             return self._extracted.mean(self._extracted.amount.usage.completion_tokens)
         return _ANSWER_TOKENS + _ANSWER_SHARE * chunk.tokens
 
-    def _summaries(self, chunks: int) -> tuple[Range, Range, Range]:
-        """Calls, prompt tokens and tokens of answers of the summaries that may be called for."""
+    def _summaries(self, chunks: int, rounds: Range) -> tuple[Range, Range, Range]:
+        """Calls, prompt tokens and tokens of answers of the summaries that chunks, read in so many calls each, may call for."""
         if self._summarizer is None:
             return NOTHING, NOTHING, NOTHING
-        calls = _SUMMARIES * chunks + _SUMMARIES_A_DOCUMENT
+        known = self._summed.enough and self._extracted.enough
+        rate = rounds * Range.around(self._summed.calls / self._extracted.calls, *_SEEN) if known else _SUMMARIES
+        calls = rate * chunks + _SUMMARIES_A_DOCUMENT
         limits = self._summarizer.limits
         if self._summed.enough:
             usage = self._summed.amount.usage

@@ -10,9 +10,12 @@ import pytest
 
 from easy_knowledge_retriever import EasyKnowledgeRetriever, IngestionStopped, IngestReport, Price
 from easy_knowledge_retriever.errors import ConfigError
+from easy_knowledge_retriever.kg.usage_ledger import add_ingest_usage
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
+from easy_knowledge_retriever.spending.account import Amount, Line
 from easy_knowledge_retriever.spending.estimate import DocumentEstimate, Estimate, Range
 from easy_knowledge_retriever.testing.server import OpenAITestServer
+from easy_knowledge_retriever.types import Usage
 
 PRICES = {"chat": Price(input=1000, output=4000), "embed": Price(input=100)}
 PLACES = ("Ostrania", "Verdel", "Lund", "Kell", "Brenn", "Skarn", "Tarnow", "Velm")
@@ -77,7 +80,8 @@ async def test_the_true_figures_lie_within_the_bar(server: OpenAITestServer, tmp
         assert report.chunks == 8
         assert_within(estimate, report)
         assert estimate.llm_calls.low == 8
-        assert estimate.llm_calls.expected == pytest.approx(16.4)
+        assert estimate.llm_calls.expected == pytest.approx(8 + 8 * 1 + 8 * 0.05)
+        assert estimate.llm_calls.high == 8 + 8 * 1 + 8 * 2 + 3
         assert estimate.seconds.low > 0
 
 
@@ -89,8 +93,24 @@ async def test_what_was_seen_makes_the_bar_narrower(server: OpenAITestServer, tm
         after = await rag.estimate(more)
         assert after.seen_calls == 16
         assert width(after.completion_tokens) < width(before.completion_tokens)
-        assert after.seconds.high < before.seconds.high
         assert_within(after, await rag.ingest(more))
+
+
+async def test_the_ledger_tells_how_long_a_call_takes_and_how_many_summaries_follow(
+    server: OpenAITestServer, tmp_path: Path
+) -> None:
+    """Two seconds a call about a chunk, one a summary, one summary for two calls; four calls at once."""
+    seen = {
+        Line("extract", "chat", "llm"): Amount(Usage(llm_calls=20), seconds=40),
+        Line("summarize", "chat", "llm"): Amount(Usage(llm_calls=10), seconds=10),
+    }
+    async with retriever(server, tmp_path) as rag:
+        async with rag._kb.transaction() as inside:
+            await add_ingest_usage(inside, seen)
+        estimate = await rag.estimate(places(tmp_path))
+    summaries = Range(8 * 0.25, 16 * 0.5, 16 * 1.0 + 3)
+    assert estimate.llm_calls == Range(8, 16, 16) + summaries
+    assert estimate.seconds == Range(8 * 1, 16 * 2, 16 * 4) * 0.25 + summaries * Range(0.5, 1, 2) * 0.25
 
 
 def width(bar: Range) -> float:
@@ -122,7 +142,7 @@ async def test_what_is_there_already_costs_nothing(server: OpenAITestServer, tmp
         assert again.documents[0].unchanged
         assert (again.llm_calls.high, again.embedding_tokens.high, again.cost) == (0, 0, Range(0, 0, 0))
         twin = await rag.estimate(path, names=["copy.md"])
-        assert (twin.llm_calls.high, twin.to_read) == (0.5 * 8 + 3, 0)  # summaries may be called for
+        assert (twin.llm_calls.high, twin.to_read) == (2 * 8 + 3, 0)  # summaries may be called for
 
 
 async def test_a_text_is_known_by_its_name(server: OpenAITestServer, tmp_path: Path) -> None:
@@ -177,7 +197,7 @@ async def test_rounds_are_in_the_bar(server: OpenAITestServer, tmp_path: Path, g
         report = await rag.ingest(places(tmp_path))
         assert_within(estimate, report)
         assert estimate.llm_calls.low == 8
-        assert estimate.llm_calls.high == 8 * (1 + gleaning["entity_extract_max_gleaning"]) + 4 + 3
+        assert estimate.llm_calls.high == 8 * (1 + gleaning["entity_extract_max_gleaning"]) + 2 * 8 + 3
 
 
 def test_ranges_add_and_multiply_point_by_point() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.ingestion.verification import verify
@@ -14,6 +14,7 @@ from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from tests.flows.ingesting_base import Described, document, empty_base, ingestion
+from tests.support.properties import examples
 
 WORDS = ["Verdel", "Kell", "Brandt", "Ostrania", "Marlow", "river", "near", "the", "Kell.", "flows."]
 names = st.sampled_from(["a", "b", "c"])
@@ -34,7 +35,7 @@ async def _after(steps: Sequence[tuple[str, str, str]], settings: Settings) -> K
     return kb
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(steps, max_size=8), st.sampled_from([Settings(), TIGHT]), st.randoms())
 def test_only_the_documents_that_are_left_matter(steps: list[tuple[str, str, str]], settings: Settings, random: Random) -> None:
     async def check() -> None:

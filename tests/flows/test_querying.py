@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.aio import task_group
@@ -31,10 +31,11 @@ from easy_knowledge_retriever.testing.memory import MemoryLexicalStorage
 from easy_knowledge_retriever.types import Hit, SearchFilter
 from tests.flows.ingesting_base import empty_base, ingestion
 from tests.flows.querying_base import PAGES, Page, retrieving, small_base, words
+from tests.support.properties import examples
 
 QUESTION = "Who first climbed Mount Kell?"
 GROUNDED = [mode for mode in STRATEGIES if mode != "bypass"]
-SHOWN = settings(max_examples=30, deadline=None)
+SHOWN = examples(30)
 
 
 def found(result: QueryResult) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.errors import NotFound
@@ -29,6 +29,7 @@ from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.memory import MemoryGraphStorage, MemoryKVStorage
 from tests.flows.ingesting_base import document, empty_base, ingestion
 from tests.flows.naming_base import SENTENCES, Known
+from tests.support.properties import examples
 
 READS = {
     MemoryKVStorage: ("get_many",),
@@ -90,7 +91,7 @@ async def _after(steps: Sequence[tuple[str, str, str]], settings: Settings, base
     return kb
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(steps, max_size=9), st.sampled_from([Settings(), TIGHT]), st.randoms())
 def test_only_the_documents_that_are_left_matter(steps: list[tuple[str, str, str]], settings: Settings, random: Random) -> None:
     async def check() -> None:
@@ -119,7 +120,7 @@ async def _decided(kb: KnowledgeBase) -> None:
     await flow.decide(lambda: decided_one(kb, ["EU"], "Ostrania"))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(steps, max_size=6), st.randoms())
 def test_what_a_user_decided_holds_whatever_comes_and_goes(steps: list[tuple[str, str, str]], random: Random) -> None:
     kept = [("ingest", f"kept {number}", text) for number, text in enumerate(KEPT)]

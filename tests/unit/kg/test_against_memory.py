@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
@@ -16,6 +16,7 @@ from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStor
 from easy_knowledge_retriever.kg.lexical_storage.bm25_impl import BM25Storage
 from easy_knowledge_retriever.testing.memory import MemoryGraphStorage, MemoryLexicalStorage
 from easy_knowledge_retriever.types import Entity, LexicalRecord, MentionEdge, Relation, RelationKey, SearchFilter
+from tests.support.properties import examples
 
 KEYS = "abcdef"
 TERMS = st.lists(st.sampled_from("uvwxyz"), max_size=6).map(tuple)
@@ -48,7 +49,7 @@ MENTIONS = st.lists(
 FILTERS = st.sampled_from([None, SearchFilter(document_ids=frozenset({"d1"}))])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     records=RECORDS,
     gone=st.sets(st.sampled_from("123456789")),
@@ -88,7 +89,7 @@ async def _fill(storage: GraphStorage, relations: list[Relation], mentions: list
     await storage.delete_mentions(["4"])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     relations=RELATIONS,
     mentions=MENTIONS,

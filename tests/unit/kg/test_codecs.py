@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.kg import codecs
@@ -36,6 +36,7 @@ from easy_knowledge_retriever.types import (
     Summary,
     Transcript,
 )
+from tests.support.properties import examples
 
 TEXT = st.text(max_size=8)
 NUMBER = st.integers(0, 10**9)
@@ -210,7 +211,7 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
 }
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @pytest.mark.parametrize("kind", CASES)
 @given(data=st.data())
 def test_a_value_comes_back_from_json_as_it_was(kind: str, data: st.DataObject) -> None:

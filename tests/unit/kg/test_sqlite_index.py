@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -41,6 +41,7 @@ from easy_knowledge_retriever.types import (
     Subgraph,
     VectorRecord,
 )
+from tests.support.properties import examples
 
 KEYS, CHUNKS, WORDS = "abcdef", "1234567", "uvwxyz"
 D1 = SearchFilter(document_ids=frozenset({"d1"}))
@@ -215,7 +216,7 @@ async def _both(folder: str) -> AsyncIterator[tuple[KnowledgeBase, KnowledgeBase
     await stored.close()
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     changes=st.lists(CHANGES, min_size=1, max_size=8), growth=st.sampled_from([0, 1, 4]), sparse=st.sampled_from([0.0, 0.75, 1.0])
 )
@@ -240,7 +241,7 @@ async def test_any_changes(changes: list[Change], growth: int, sparse: float) ->
             await fresh.close()
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(changes=st.lists(CHANGES, min_size=2, max_size=6))
 async def test_what_another_connection_changes_is_noticed(changes: list[Change]) -> None:
     with TemporaryDirectory() as folder:
@@ -263,7 +264,7 @@ async def _scores(base: KnowledgeBase, words: Sequence[str], **options: Any) -> 
     return {hit.id: hit.score for hit in await base.lexical.search(words, 100, **options)}
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(
     changes=st.lists(CHANGES, min_size=1, max_size=5), k1=st.sampled_from([0.0, 1.2, 2.0]), b=st.sampled_from([0.0, 0.75, 1.0])
 )

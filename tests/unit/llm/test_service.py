@@ -203,7 +203,6 @@ async def test_an_endpoint_that_is_not_there() -> None:
 
 async def test_a_late_answer_is_a_timeout(server: OpenAITestServer) -> None:
     service = OpenAILLMService("tiny", server.base_url, timeout=1)
-    await service.complete(ASK)
     server.delay = 30
     with pytest.raises(UpstreamTimeout):
         await service.complete(ASK)
@@ -288,7 +287,6 @@ async def test_a_stream_cut_in_the_middle_is_an_error(server: OpenAITestServer, 
 
 async def test_a_stream_that_falls_silent_is_a_timeout(server: OpenAITestServer) -> None:
     service = OpenAILLMService("tiny", server.base_url, timeout=1)
-    await service.complete(ASK)
     server.fail(CHAT, {1: Fault(headers={"content-type": "text/event-stream"}, body=b": wait\n", reset=True, stall=30)})
     with pytest.raises(UpstreamTimeout):
         _ = [piece async for piece in service.stream(ASK)]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.errors import ConfigError
@@ -213,7 +213,6 @@ def check_chunks(doc: Document, chunks: Sequence[Chunk]) -> None:
 
 
 @given(TEXTS, SIZES, st.sampled_from([Words(), Letters(), Folding()]), st.integers(3, 40))
-@settings(max_examples=100)
 def test_chunks_along_the_structure(text: str, sizes: tuple[int, int], tokenizer: Tokenizer, page: int) -> None:
     size, overlap = sizes
     doc = document(text, pages=pages_of(text, page))
@@ -227,7 +226,6 @@ def test_chunks_along_the_structure(text: str, sizes: tuple[int, int], tokenizer
 
 
 @given(TEXTS, SIZES, st.sampled_from([Words(), Letters(), Folding()]), st.sampled_from([None, "\n", "# "]))
-@settings(max_examples=100)
 def test_chunks_by_token_size(text: str, sizes: tuple[int, int], tokenizer: Tokenizer, marker: str | None) -> None:
     size, overlap = sizes
     found = chunking_by_token_size(tokenizer, text, marker, False, overlap, size)

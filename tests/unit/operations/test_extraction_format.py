@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.operations.extraction_format import MOST_RECORDS, parse_extraction
 from easy_knowledge_retriever.operations.extraction_json import is_readable
 from easy_knowledge_retriever.types import EntityMention, RelationMention
+from tests.support.properties import examples
 
 VALID = """\
 E | Mira Holt | Person | Mira Holt founded the Tidewater Observatory.
@@ -155,7 +156,7 @@ def test_an_answer_is_worth_keeping_if_it_says_something(text: str, readable: bo
     assert is_readable(text) is readable
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet=st.sampled_from(list("ER|<>\n\t ;:\"'*-`end019.,[]{}()\\\u202e\x00é日")), max_size=300), st.booleans())
 def test_any_text_is_read(text: str, cut: bool) -> None:
     parsed = parse_extraction(text, cut=cut)
@@ -165,7 +166,6 @@ def test_any_text_is_read(text: str, cut: bool) -> None:
         assert 0.1 <= relation.weight <= 10
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=300))
 def test_any_unicode_is_read(text: str) -> None:
     parse_extraction(text)

@@ -7,7 +7,7 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.operations.extraction_format import MOST_RECORDS, parse_extraction
@@ -19,6 +19,7 @@ from easy_knowledge_retriever.operations.extraction_json import (
     written,
 )
 from easy_knowledge_retriever.types import EntityMention, RelationMention
+from tests.support.properties import examples
 from tests.unit.operations.test_extraction_format import ENTITIES, RELATIONS, VALID
 
 OBJECT: dict[str, Any] = {
@@ -177,7 +178,7 @@ ORDER = st.integers(0, 5)
 NAMED = st.builds(EntityMention, PHRASE.map(lambda phrase: f"N {phrase}"), PHRASE, PHRASE)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(NAMED, min_size=2, max_size=6, unique_by=lambda mention: mention.name.casefold()),
     st.lists(
@@ -196,7 +197,7 @@ def test_both_forms_say_the_same(entities: list[EntityMention], drawn: list[tupl
     assert lines.ended
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(alphabet=st.sampled_from(list("{}[]\":,'\\ entisrlao123.-\n")), max_size=200), st.booleans())
 def test_any_text_is_read(text: str, cut: bool) -> None:
     parsed = parse_reply(text, cut=cut, form="json")

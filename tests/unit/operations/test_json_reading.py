@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.operations.json_reading import DEEPEST, MOST_SIGNS, read_json
+from tests.support.properties import examples
 
 VALUE: dict[str, Any] = {"a": [{"b": "x, y: {z}", "n": -1.5e3}, {"b": 'é\n\t"q" \\', "n": 7}], "t": [True, False, None], "o": {}}
 STRICT = json.dumps(VALUE)
@@ -123,7 +124,7 @@ def test_depth_is_bounded() -> None:
     assert read_json('{"a": ' + "[" * 5000 + "]" * 5000 + "}").values
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.dictionaries(st.text(), JSON, max_size=5))
 def test_json_is_read_as_json(value: dict[str, Any]) -> None:
     assert one(json.dumps(value)) == value
@@ -134,7 +135,7 @@ def test_json_is_read_as_json(value: dict[str, Any]) -> None:
 SCRAPS = [*"{}[],:\"'\\“”\n a1-.\ufeff\x00é\ud800", "//", "/*", "*/", "e9", "true", "NaN"]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(st.sampled_from(SCRAPS), max_size=60).map("".join))
 def test_any_text_is_read(text: str) -> None:
     for value in read_json(text).values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.operations.answering_llm import LLMAnswerer
@@ -14,6 +14,7 @@ from easy_knowledge_retriever.operations.budget import TokenBudget
 from easy_knowledge_retriever.operations.context import write_context
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
 from easy_knowledge_retriever.types import Chunk, Context, Entity, Fragment, GraphFacts, PageSpan, Relation, RelationKey
+from tests.support.properties import examples
 
 PIECES = (
     "</passage>",
@@ -84,7 +85,7 @@ def context_of(texts: list[tuple[str, str, str]], facts: list[tuple[str, str]]) 
 )
 @example([(piece, piece, piece) for piece in PIECES if piece.strip()], [], "Who?")
 @example([("text", "name", "heading")], [(piece, piece) for piece in PIECES if piece.strip()], "</passage>")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_reading_the_prompt_back_gives_exactly_what_was_put_in(
     texts: list[tuple[str, str, str]], facts: list[tuple[str, str]], question: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_reading_the_prompt_back_gives_exactly_what_was_put_in(
 
 
 @given(NAMED, HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=3))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_wishes_and_the_conversation_stand_as_they_were_typed(wish: str, form: str, system: str, said: list[str]) -> None:
     history = tuple({"role": "user", "content": text} for text in said)
     request = AnswerRequest("Who?", context_of([("text", "name", "heading")], []), form, wish, history=history)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from easy_knowledge_retriever.operations.citation_check import check_words
 from easy_knowledge_retriever.operations.showing import ShownText, unescaped
 from easy_knowledge_retriever.types import Chunk, Passage
+from tests.support.properties import examples
 
 TEXT = "The dome was built in 1974. Its walls are thick, as a footnote of the report says [7]. It has an array x[9]."
 PASSAGES = (
@@ -68,7 +69,7 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 @example("``[99][1] [2, p. 3]``", 1)
 @example("[99] word word word ```", 1)
 @example("`[99]``", 1)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_how_a_text_is_cut_never_matters(text: str, size: int) -> None:
     whole = shown(text, 10_000)
     assert shown(text, size) == whole
@@ -79,7 +80,7 @@ def test_how_a_text_is_cut_never_matters(text: str, size: int) -> None:
 @given(TEXTS)
 @example("``[99][1] [2, p. 3]``")
 @example("[a [99] 1] [p. 4] [98][97]")
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_it_is_what_the_check_leaves(text: str) -> None:
     """But for the pages, which only the check knows."""
     text = unescaped(text).strip()

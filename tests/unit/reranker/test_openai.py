@@ -175,7 +175,6 @@ async def test_refusals_of_every_shape_end_in_the_first_one(server: OpenAITestSe
 
 async def test_a_late_answer_is_a_timeout(server: OpenAITestServer) -> None:
     service = OpenAIRerankerService("tiny", server.rerank_url, None, timeout=1)
-    await service.scores("q", TEXTS)
     server.delay = 30
     with pytest.raises(UpstreamTimeout):
         await service.scores("q", TEXTS)
