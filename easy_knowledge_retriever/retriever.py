@@ -18,7 +18,7 @@ from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.importing.lightrag import ImportReport, LightRAGImport
 from easy_knowledge_retriever.importing.lightrag_index import is_lightrag_index, read_lightrag_index
 from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
-from easy_knowledge_retriever.ingestion.embedding import check_embedding
+from easy_knowledge_retriever.ingestion.model_guard import check_dimension
 from easy_knowledge_retriever.ingestion.origins import File, Given
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
@@ -263,9 +263,10 @@ class EasyKnowledgeRetriever:
             models.with_reranker,
         )
         self._questions = QuestionUsage(self._kb)
-        self._retrieving = Retrieving(self._kb, self.settings, services, observer, self._check_model, self._questions.add)
+        self._retrieving = Retrieving(
+            self._kb, self.settings, services, observer, self._check_model, self._ingestion.guard.probe, self._questions.add
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._model_checked = False
 
     async def __aenter__(self) -> Self:
         await self.initialize_storages()
@@ -278,7 +279,9 @@ class EasyKnowledgeRetriever:
         """Opens everything, creating what is missing. A second call does nothing.
 
         Raises:
-            StorageError: A storage cannot be opened, or holds vectors of another model.
+            StorageError: A storage cannot be opened.
+            EmbeddingMismatchError: It holds vectors of another dimension than the model makes, and nothing was written.
+                With ``embedding_check="warn"`` it is opened for what needs no model.
             ConfigError: It is open in another event loop that is still running.
         """
         if self._loop is not None:
@@ -287,11 +290,13 @@ class EasyKnowledgeRetriever:
         async with AsyncExitStack() as undo:
             await self._kb.open()
             undo.push_async_callback(self._kb.close)
+            if self.settings.embedding_check == "error":
+                check_dimension(await stamps_of(self._kb), self._models.embedding)
             await recover(self._kb)
             await self._point_at_another_index()
             undo.pop_all()
         self._loop = asyncio.get_running_loop()
-        self._model_checked = False
+        self._ingestion.guard.forget()
         self._budget.start()
 
     async def finalize_storages(self) -> None:
@@ -329,12 +334,10 @@ class EasyKnowledgeRetriever:
             self._loop = loop
         return self._kb
 
-    async def _check_model(self) -> None:
-        """Refuses to compare the vectors of two models, at the first question after opening."""
+    async def _check_model(self, seen: KnowledgeBase | None = None) -> None:
+        """Refuses to compare the vectors of two models; ``seen`` is a view of the base, which may have changed since opening."""
         kb = self._opened()
-        if not self._model_checked:
-            check_embedding(await stamps_of(kb), self._models.embedding, self.settings)
-            self._model_checked = True
+        await self._ingestion.guard.check(seen or kb)
 
     async def ingest(
         self,

@@ -47,7 +47,7 @@ async def query(
 
     Example: ekr query "Who decides whether a night is cancelled?" --mode hybrid_mix
     """
-    async with run.base() as rag:
+    async with run.base(embeds=True) as rag:
         if not await rag.get_docs():
             raise NotFound(
                 f"the knowledge base in {run.working_dir!r} is empty", hint="'ekr ingest PATH' reads documents into it"

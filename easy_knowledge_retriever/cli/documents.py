@@ -216,7 +216,7 @@ async def retry(
     Exit code 3: some could not be read this time either.
     """
     with progress(run.screen, len(documents)) as observer:
-        async with run.base(observer) as rag:
+        async with run.base(observer, embeds=True) as rag:
             chosen = choose(await rag.get_docs(), documents)
             reports = [await rag.retry(record.id) for record in chosen]
     run.screen.result(_as_data(reports, Found((), ())), lambda: show_ingest(run.screen, reports))

@@ -57,7 +57,7 @@ async def merge(
 
     Example: ekr graph merge "Tomas L." "Tomas Lindqvist"
     """
-    async with run.base() as rag:
+    async with run.base(embeds=True) as rag:
         await rag.merge_entities(variant, into)
         info = await rag.get_entity_info(into)
     run.screen.result({"entity": info}, lambda: run.screen.say(f"{variant!r} is {info['entity_name']!r} now"))
@@ -68,7 +68,7 @@ async def unmerge(run: Run, variant: Annotated[str, typer.Argument(help="The var
 
     Example: ekr graph unmerge "The Office"
     """
-    async with run.base() as rag:
+    async with run.base(embeds=True) as rag:
         await rag.unmerge_entity(variant)
         info = await rag.get_entity_info(variant)
     run.screen.result({"entity": info}, lambda: run.screen.say(f"{info['entity_name']!r} is an entity of its own now"))

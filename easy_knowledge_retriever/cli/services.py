@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.events import Observer
@@ -67,8 +68,16 @@ def reranker(models: ModelOptions) -> OpenAIRerankerService | None:
     return OpenAIRerankerService(models.rerank_model, models.rerank_url) if models.rerank_model else None
 
 
-def retriever(working_dir: str, models: ModelOptions, observer: Observer) -> EasyKnowledgeRetriever:
+def retriever(
+    working_dir: str, models: ModelOptions, observer: Observer, embedding_check: Literal["error", "warn"]
+) -> EasyKnowledgeRetriever:
     """The retriever over ``working_dir`` with these models, not open yet.
+
+    Args:
+        working_dir: Its folder.
+        models: What the flags say.
+        observer: Told what happens.
+        embedding_check: Whether it may be opened with any embedding model.
 
     Raises:
         ConfigError: An option lacks the one it belongs to.
@@ -79,6 +88,7 @@ def retriever(working_dir: str, models: ModelOptions, observer: Observer) -> Eas
         embedding_service=embedding_model(models),
         reranker_service=reranker(models),
         observer=observer,
+        embedding_check=embedding_check,
         prices=models.prices or None,
         max_cost=models.max_cost,
         max_llm_calls=models.max_llm_calls,

@@ -44,8 +44,14 @@ class Run:
     working_dir: str = _DEFAULT_FOLDER
     models: ModelOptions = field(default_factory=ModelOptions)
 
-    def base(self, observer: Observer = ignore, *, create: bool = False) -> EasyKnowledgeRetriever:
+    def base(self, observer: Observer = ignore, *, create: bool = False, embeds: bool = False) -> EasyKnowledgeRetriever:
         """The retriever over the knowledge base, to be opened with ``async with``.
+
+        Args:
+            observer: Told what happens.
+            create: Whether there need be none yet.
+            embeds: Whether the verb needs the embedding model of the base. Another one is refused when it is opened; any other
+                verb works whatever the model.
 
         Raises:
             NotFound: There is no such folder and the verb only reads.
@@ -55,7 +61,7 @@ class Run:
                 f"there is no knowledge base in {self.working_dir!r}",
                 hint="make one with 'ekr ingest PATH', or name another folder with --working-dir",
             )
-        return retriever(self.working_dir, self.models, observer)
+        return retriever(self.working_dir, self.models, observer, "error" if create or embeds else "warn")
 
     def confirm(self, question: str) -> bool:
         """Whether the user agrees, with ``--yes`` or on standard input; no answer is a no."""

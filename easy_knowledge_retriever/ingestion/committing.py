@@ -68,7 +68,7 @@ async def commit_version(
     version: Version,
     record: DocRecord,
     graph_vectors: Mapping[str, FloatVector],
-    model: EmbeddingStamp,
+    model: EmbeddingStamp | None,
     *,
     standing: DocRecord | None,
     paid_for: bool,
@@ -81,7 +81,7 @@ async def commit_version(
         version: What comes.
         record: Its status from now on.
         graph_vectors: Text → vector for every text of the plan.
-        model: The model that made the vectors.
+        model: The model that made the vectors; None if the base knows it.
         standing: The status before this ingest began.
         paid_for: Whether this ingest staged replies of a model.
     """

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from easy_knowledge_retriever.errors import UpstreamError
 from easy_knowledge_retriever.ingestion.committing import commit_deletion
-from easy_knowledge_retriever.ingestion.embedding import GraphVectors, model_of
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors
+from easy_knowledge_retriever.ingestion.model_guard import model_of
 from easy_knowledge_retriever.ingestion.planning import GraphChange, Said, plan_change
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase

@@ -1,25 +1,19 @@
-"""Vectors of chunks, entities and relations, and the model that may make them."""
+"""Vectors of chunks, entities and relations."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import numpy as np
 
-from easy_knowledge_retriever.errors import EmbeddingMismatchError
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
-from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Progress
-from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.types import Chunk, FloatVector, FloatVectors
 
-__all__ = ["GraphVectors", "check_embedding", "embed_chunks", "model_of"]
-
-logger = logging.getLogger("easy_knowledge_retriever")
+__all__ = ["GraphVectors", "embed_chunks"]
 
 _AT_ONCE: Final = 512
 """Chunks of a document that are embedded in one call; a longer one is a sequence of calls, each with a sign of life."""
@@ -28,29 +22,6 @@ _SAVED_AT_ONCE: Final = 64
 """Chunks embedded between two savings."""
 _WORTH_SAVING: Final = 16
 """Fewer vectors are made again rather than saved: they are one request."""
-
-
-def model_of(embedding: EmbeddingService) -> EmbeddingStamp:
-    """What a base keeps of the model."""
-    return EmbeddingStamp(embedding.fingerprint, embedding.embedding_dim)
-
-
-def check_embedding(stamps: Stamps, embedding: EmbeddingService, settings: Settings) -> None:
-    """Makes sure that the vectors of a base with these stamps are of this model.
-
-    Raises:
-        EmbeddingMismatchError: They are of another dimension, or of another model and ``embedding_check`` is ``error``.
-    """
-    made, asked = stamps.embedding, model_of(embedding)
-    if made is None or made == asked:
-        return
-    message = (
-        f"the base was made with {made.fingerprint!r} of dimension {made.dimension}, "
-        f"the model configured is {asked.fingerprint!r} of dimension {asked.dimension}"
-    )
-    if made.dimension != asked.dimension or settings.embedding_check == "error":
-        raise EmbeddingMismatchError(message, hint="configure that model, or ingest the documents again into another working_dir")
-    logger.warning("%s", message)
 
 
 async def embed_chunks(

@@ -17,16 +17,17 @@ from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, O
 from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version
 from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
-from easy_knowledge_retriever.ingestion.embedding import GraphVectors, check_embedding, embed_chunks, model_of
+from easy_knowledge_retriever.ingestion.embedding import GraphVectors, embed_chunks
 from easy_knowledge_retriever.ingestion.estimating import Estimating
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.model_guard import ModelGuard
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, identity_of, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
-from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, stamps_of
+from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.ingestion.summarizing import Summaries
 from easy_knowledge_retriever.ingestion.verification import Means, embed_missing, repair
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -107,7 +108,7 @@ class Ingestion:
         self._llm_extractor = llm_extractor
         self._summarizer = summarizer
         self._observer = observer
-        self._made_by: EmbeddingStamp | None = None
+        self.guard = ModelGuard(kb, embedding, settings)
         self._turn = asyncio.Lock()
         limits = summarizer.limits if summarizer else SummaryLimits.of(settings)
         self._count = TokenCounter(tokenizer)
@@ -198,7 +199,8 @@ class Ingestion:
         Raises:
             EKRError: What deciding raises, or a text of an entity could not be embedded; nothing was changed.
         """
-        await self._check_base()
+        await self.guard.check()
+        await self.guard.probe()
         vectors = GraphVectors(self._embedding)
         async with self._turn:
             while True:
@@ -216,8 +218,11 @@ class Ingestion:
             UpstreamAuth: The key was refused.
             StorageError: The base could not be changed.
         """
-        await self._check_base()
-        return await self._apart(await self._summaries.wanted())
+        await self.guard.check()
+        wanted = await self._summaries.wanted()
+        if wanted:
+            await self.guard.probe()
+        return await self._apart(wanted)
 
     async def repair(self, *, embed: bool = False) -> None:
         """Derives again what can be derived, see :mod:`easy_knowledge_retriever.ingestion.verification.repairing`.
@@ -235,7 +240,7 @@ class Ingestion:
         async with self._turn:
             await repair(self._kb, means)
             if embed:
-                await embed_missing(self._kb, self._embedding)
+                await embed_missing(self._kb, self._embedding, self.guard.stamp)
 
     async def retry_document(self, document_id: str) -> IngestReport:
         """Asks the language model about each chunk of a document that it has not read: because it failed, or was not there.
@@ -255,10 +260,11 @@ class Ingestion:
             standing = await record_to_retry(self._kb, document_id)
             async with Run(self._kb, self._observer, standing) as run:
                 self._observer(DocumentStarted(run.name))
-                await self._check_base()
+                await self.guard.check()
                 there = await served(self._kb, document_id)
                 if len(there.read) == len(there.chunks):
                     return await self._unchanged(run, standing)
+                await self.guard.probe()
                 await run.begin(standing, standing.version)
                 failpoint("record-written")
                 found = await extract(run, there.document, there.chunks, (), self._llm_extractor, there.read)
@@ -277,13 +283,14 @@ class Ingestion:
         record = replace(origin.record(), track_id=track_id)
         async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
             self._observer(DocumentStarted(run.name))
-            await self._check_base()
+            await self.guard.check()
             with run.stage("read"):
                 _check_names(record)
                 version = await origin.version()
             standing = (await self._kb.status.get([record.id])).get(record.id)
             if standing is not None and (version, record.name, record.collection) == identity_of(standing):
                 return await self._unchanged(run, standing)
+            await self.guard.probe()
             await run.begin(standing, version)
             failpoint("record-written")
 
@@ -367,16 +374,6 @@ class Ingestion:
             track_id=run.record.track_id,
         )
 
-    async def _check_base(self) -> None:
-        """Refuses a base of another model before anything is written. Once is enough: every plan looks again."""
-        if self._made_by is None:
-            self._check(await stamps_of(self._kb))
-
-    def _check(self, stamps: Stamps) -> None:
-        if stamps.embedding != self._made_by:
-            check_embedding(stamps, self._embedding, self._settings)
-            self._made_by = stamps.embedding
-
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
         """Documents taken in inside have their summaries made once, at the end, however many of them speak of one name."""
@@ -420,20 +417,22 @@ class Ingestion:
 
     async def _commit(self, version: Version, record: DocRecord, standing: DocRecord | None) -> GraphChange:
         """Plans and embeds beside other ingests, then commits alone; planned anew if the base has changed meanwhile."""
-        vectors, model = GraphVectors(self._embedding), model_of(self._embedding)
+        vectors = GraphVectors(self._embedding)
         change = await self._planned(version, vectors)
+        model = None if change.stamps.embedding else await self.guard.stamp()
         paid_for = self._llm_extractor is not None
         async with self._turn:
             while not await commit_version(
                 self._kb, change, version, record, vectors.by_text, model, standing=standing, paid_for=paid_for
             ):
                 change = await self._planned(version, vectors)
+                model = None if change.stamps.embedding else await self.guard.stamp()
         return change
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
         change = await plan_change(self._kb, document.id, version.said, self._settings)
-        self._check(change.stamps)
+        self.guard.compare(change.stamps)
         await vectors.embed(change)
         failpoint("planned")
         return self._summaries.mark(change)

@@ -111,6 +111,19 @@ class EmbeddingService(ABC):
     def fingerprint(self) -> str:
         """Model, dimension and everything else that makes its vectors incomparable with others. Kept with the store."""
 
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        """What is put before a question and before a document; kept with the store."""
+        return "", ""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the fingerprint says all, as a digest of the model's files does.
+
+        Of any other model a base keeps the vectors of three texts, to notice when another one answers under its name.
+        """
+        return False
+
     @abstractmethod
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         """A vector a text, shape (len(texts), embedding_dim), each of length 1.

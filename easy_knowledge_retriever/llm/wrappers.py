@@ -263,6 +263,14 @@ class EmbeddingWrapper(EmbeddingService):
     def fingerprint(self) -> str:
         return self.service.fingerprint
 
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        return self.service.prefixes
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.service.is_pinned
+
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         return await self.service.embed(texts, input_type)
 

@@ -61,7 +61,7 @@ class Prepared:
     """Those of this question."""
 
 
-async def _always() -> None:
+async def _always(seen: KnowledgeBase | None = None) -> None:
     """Any base may be asked."""
 
 
@@ -77,8 +77,10 @@ class Retrieving:
     settings: Settings
     services: Services
     observer: Observer = ignore
-    check: Callable[[], Awaitable[object]] = _always
-    """Awaited before each question; raises where the base cannot be asked."""
+    check: Callable[[KnowledgeBase], Awaitable[object]] = _always
+    """Awaited before each question and with the snapshot it is answered from; raises where the base cannot be asked."""
+    probe: Callable[[], Awaitable[object]] = _always
+    """Awaited before a question is embedded; raises where the model is not what it was."""
     spent: Callable[[str, Account], Awaitable[object]] = _unwritten
     """Awaited when a question ends, however it does, with its mode and its account. A streamed one ends twice: before and
     after its answer."""
@@ -171,7 +173,7 @@ class Retrieving:
         Raises:
             EKRError: See :meth:`query`.
         """
-        await self.check()
+        await self.check(self.kb)
         began = time.perf_counter()
         if not question.strip():
             raise ConfigError("the question is empty", hint="ask something")
@@ -189,6 +191,7 @@ class Retrieving:
             understanding = Understanding(services.rewriter, services.splitter, services.keywords, plan, record)
             understood = await understanding.understand(question)
             async with self.kb.snapshot() as kb:
+                await self.check(kb)
                 context = await _Search(kb, self, plan, record).context(understood)
         request = AnswerRequest(
             question=question,
@@ -365,6 +368,7 @@ class _Search:
         wanted = [row for row in wanted if row[2]]
         if not wanted:
             return list(queries)
+        await self.flow.probe()
         with self.record.timed("embed"):
             texts = list(dict.fromkeys(text for _, _, text in wanted))
             vectors = dict(zip(texts, await self.flow.services.embedding.embed(texts, "query"), strict=True))
@@ -410,6 +414,7 @@ class _Search:
             return ()
         query = queries[0]
         if query.vector is None:
+            await self.flow.probe()
             vectors = await self.flow.services.embedding.embed([query.question], "query")
             query = replace(query, vector=vectors[0])
         stages = {

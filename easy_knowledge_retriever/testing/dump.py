@@ -23,8 +23,8 @@ __all__ = ["canonical_dump"]
 
 LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
-COMMITS = ("stamps", "generation")
-"""Counts the changes of a base: its past, not its state."""
+PAST = frozenset({("stamps", "generation"), ("stamps", "probes")})
+"""The count of the changes of a base and what its model once made of some texts: its past, not its state."""
 NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "summaries", "usage"})
 """Three caches, and what was spent on the way."""
 SUMMARY = "that of a summary"
@@ -63,7 +63,7 @@ async def _rows(view: KnowledgeBase) -> AsyncIterator[Row]:
         table = member.storage if isinstance(member, Table) else member
         if isinstance(table, KVStorage):
             async for key, value in table.scan():
-                if (role, key) != COMMITS:
+                if (role, key) not in PAST:
                     yield role, key, _timeless(value)
         elif isinstance(table, VectorStorage):
             async for key, vector in _vectors(table):

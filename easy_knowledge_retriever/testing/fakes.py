@@ -96,6 +96,10 @@ class FakeEmbeddingService(_Fake, EmbeddingService):
     def fingerprint(self) -> str:
         return f"fake-bag-of-words/{self._dim}"
 
+    @property
+    def is_pinned(self) -> bool:
+        return True
+
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         await self._calls.begin()
         self.inputs.extend((text, input_type) for text in texts)

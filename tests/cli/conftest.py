@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from typer.testing import CliRunner
@@ -38,9 +38,16 @@ class Ended:
 Ekr = Callable[..., Ended]
 
 
-def faked(working_dir: str, models: ModelOptions, observer: Observer) -> EasyKnowledgeRetriever:
+def faked(
+    working_dir: str, models: ModelOptions, observer: Observer, embedding_check: Literal["error", "warn"]
+) -> EasyKnowledgeRetriever:
     """A retriever that embeds with a fake."""
-    return EasyKnowledgeRetriever(working_dir=working_dir, embedding_service=FakeEmbeddingService(), observer=observer)
+    return EasyKnowledgeRetriever(
+        working_dir=working_dir,
+        embedding_service=FakeEmbeddingService(models.embedding_dim or 256),
+        observer=observer,
+        embedding_check=embedding_check,
+    )
 
 
 @pytest.fixture

@@ -221,6 +221,21 @@ def test_verify_finds_and_mends_what_is_broken(ekr: Ekr, tmp_path: Path) -> None
     assert ekr("verify", "--deep").code == 0
 
 
+def test_another_model_is_refused_where_it_would_be_used(ingested: Ekr, tmp_path: Path) -> None:
+    other = ("--embedding-dim", "32")
+    (tmp_path / "more.md").write_text(EXAMPLE)
+    for arguments in (("ingest", "more.md"), ("query", QUESTION), ("graph", "merge", "A", "B")):
+        refused = ingested(*arguments, *other)
+        assert refused.code == 9
+        assert "dimension 256" in refused.err
+        assert "dimension 32" in refused.err
+        assert "ekr reindex" in refused.err
+    assert ingested("list", *other).code == 0
+    found = ingested("verify", *other)
+    assert found.code == 9
+    assert "ekr reindex" in found.out
+
+
 def test_formats_and_version(ekr: Ekr) -> None:
     assert {".md", ".txt", ".pdf"} <= set(ekr("formats", "--json").document["formats"])
     assert ".pdf" in ekr("formats").out

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
+from easy_knowledge_retriever.ingestion.model_guard import model_of
 from easy_knowledge_retriever.ingestion.verification.findings import Finding, differing
 from easy_knowledge_retriever.ingestion.verification.state import State
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -25,7 +26,7 @@ def check_model(state: State, embedding: EmbeddingService | None) -> Iterator[Fi
     if made is None:
         if state.chunks:
             yield Finding("I16", "embedding", "no model is noted for the vectors")
-    elif embedding is not None and (made.fingerprint, made.dimension) != (embedding.fingerprint, embedding.embedding_dim):
+    elif embedding is not None and made != model_of(embedding):
         configured = f"configured is {embedding.fingerprint!r} of dimension {embedding.embedding_dim}"
         yield Finding(
             "I16",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from easy_knowledge_retriever.ingestion.embedding import model_of
-from easy_knowledge_retriever.ingestion.stamps import Stamps, Unembedded, put_stamps, stamps_of
+from easy_knowledge_retriever.ingestion.model_guard import SAME_MODEL, model_of
+from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, put_stamps, stamps_of
 from easy_knowledge_retriever.ingestion.verification.mending import Means, mend_documents, mend_ledger, mend_names
 from easy_knowledge_retriever.ingestion.verification.mending_indexes import (
     derived_graph,
@@ -28,8 +28,6 @@ __all__ = ["embed_missing", "repair"]
 
 _AT_ONCE: Final = 256
 _SAMPLE: Final = 3
-_SAME: Final = 0.99
-"""Cosine from which a stored vector is taken for one of the configured model."""
 
 
 async def repair(kb: KnowledgeBase, means: Means) -> None:
@@ -63,7 +61,7 @@ class _Missing:
     facts: tuple[Entity | Relation, ...]
 
 
-async def embed_missing(kb: KnowledgeBase, embedding: EmbeddingService) -> None:
+async def embed_missing(kb: KnowledgeBase, embedding: EmbeddingService, stamp: Callable[[], Awaitable[EmbeddingStamp]]) -> None:
     """Makes the vectors that are missing, and notes the model if it is the one that made the others.
 
     Where a few vectors of chunks are not those that this model makes of their texts, nothing is done: that is for
@@ -72,6 +70,7 @@ async def embed_missing(kb: KnowledgeBase, embedding: EmbeddingService) -> None:
     Args:
         kb: The base.
         embedding: The model.
+        stamp: Gives what is noted of it.
 
     Raises:
         UpstreamError: The model failed.
@@ -84,12 +83,13 @@ async def embed_missing(kb: KnowledgeBase, embedding: EmbeddingService) -> None:
             return
         texts = [*(chunk.indexed_text for chunk in missing.chunks), *(fact.indexed_text for fact in missing.facts)]
         vectors = await _embedded(embedding, texts)
+        model = await stamp() if unnoted else missing.stamps.embedding
         async with kb.transaction() as inside:
             stamps = await stamps_of(inside)
             if stamps != missing.stamps:
                 continue
             await _put(inside, missing, vectors)
-            await put_stamps(inside, stamps, Stamps(stamps.generation + 1, model_of(embedding), Unembedded()))
+            await put_stamps(inside, stamps, Stamps(stamps.generation + 1, model, Unembedded()))
         return
 
 
@@ -103,7 +103,7 @@ async def _made_by(kb: KnowledgeBase, embedding: EmbeddingService) -> bool:
     if any(stored[key].size != embedding.embedding_dim for key in known):
         return False
     made = await embedding.embed([chunks[key].indexed_text for key in known], "document")
-    return all(float(stored[key] @ vector) >= _SAME for key, vector in zip(known, made, strict=True))
+    return all(float(stored[key] @ vector) >= SAME_MODEL for key, vector in zip(known, made, strict=True))
 
 
 async def _missing(kb: KnowledgeBase) -> _Missing:

@@ -67,6 +67,14 @@ class LocalEmbeddingService(EmbeddingService):
     def fingerprint(self) -> str:
         return self._model.fingerprint
 
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        return self._model.query_prefix, self._model.document_prefix
+
+    @property
+    def is_pinned(self) -> bool:
+        return True
+
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         if self._closed:
             raise RuntimeError("the embedding service is closed")
