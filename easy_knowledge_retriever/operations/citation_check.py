@@ -11,8 +11,9 @@ from easy_knowledge_retriever.errors import EKRError
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.alignment import Alignment, Evidence
 from easy_knowledge_retriever.operations.alignment_embedding import align_by_embedding
-from easy_knowledge_retriever.operations.citation_markers import Cited, Edit, Marker, markers_in, take_out
+from easy_knowledge_retriever.operations.citation_markers import Cited, Marker, markers_in, take_out
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
+from easy_knowledge_retriever.operations.editing import Edit, Edited
 from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts
 from easy_knowledge_retriever.text.language import guess_language
 from easy_knowledge_retriever.types import Chunk, Citation, Claim, Passage, Reference, Usage
@@ -233,12 +234,13 @@ class _Check:
                     pages.setdefault((position, citation.passage), []).append(citation)
         for position, marker in enumerate(self.markers):
             text.put(marker, {one.number: pages.get((position, one.number), []) for one in marker.cited})
+        edited = text.edited()
         own: dict[int, list[tuple[_Part, tuple[Citation, ...]]]] = {}
         for pair in zip(parts, cited, strict=True):
             own.setdefault(pair[0].assertion, []).append(pair)
-        claims = [self._claim(assertion, own[at], text) for at, assertion in enumerate(self.assertions)]
+        claims = [self._claim(assertion, own[at], edited) for at, assertion in enumerate(self.assertions)]
         citations = tuple(dict.fromkeys(citation for claim in claims for citation in claim.citations))
-        return CheckedAnswer(text.written, citations, tuple(claims), text.unknown, text.wrong_pages)
+        return CheckedAnswer(edited.text, citations, tuple(claims), text.unknown, text.wrong_pages)
 
     def _citations(self, part: _Part) -> tuple[Citation, ...]:
         found: list[Citation] = []
@@ -249,7 +251,7 @@ class _Check:
             found += [quote_of(s.passage, s.start, s.end, supported=carries) for s in nearest]
         return tuple(found)
 
-    def _claim(self, assertion: Assertion, own: Sequence[tuple[_Part, tuple[Citation, ...]]], text: _Rewriting) -> Claim:
+    def _claim(self, assertion: Assertion, own: Sequence[tuple[_Part, tuple[Citation, ...]]], text: Edited) -> Claim:
         failing = next((part.alignment for part, _ in own if not part.alignment.supported), None)
         deciding = failing or max((part.alignment for part, _ in own), key=lambda a: _WEIGHT[a.judged_by])
         return Claim(
@@ -299,24 +301,9 @@ class _Rewriting:
         self.wrong_pages += 1
         return Cited(cited.number, tuple(dict.fromkeys(c.page for c in citations if c.page is not None)))
 
-    @property
-    def written(self) -> str:
+    def edited(self) -> Edited:
         """The text as it is now."""
-        pieces, position = [], 0
-        for start, end, new in self._edits:
-            pieces += [self.text[position:start], new]
-            position = end
-        return "".join([*pieces, self.text[position:]])
-
-    def moved(self, position: int) -> int:
-        """Where a position of the old text is in the new one."""
-        shift = 0
-        for start, end, new in self._edits:
-            if position >= end:
-                shift += len(new) - (end - start)
-            elif position > start:
-                return start + shift + min(position - start, len(new))
-        return position + shift
+        return Edited(self.text, self._edits)
 
 
 def _pages_of(citation: Citation, chunk: Chunk) -> Sequence[int]:

@@ -8,12 +8,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from easy_knowledge_retriever.operations.editing import Edit
+
 __all__ = [
     "CLOSING",
     "LONGEST",
     "OPENING",
     "Cited",
-    "Edit",
     "Marker",
     "code_spans",
     "markers_in",
@@ -22,8 +23,6 @@ __all__ = [
     "take_out",
 ]
 
-Edit = tuple[int, int, str]
-"""A span of a text and what stands there instead."""
 
 LONGEST = 200
 """Characters a citation may have between its brackets."""

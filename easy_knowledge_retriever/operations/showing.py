@@ -10,13 +10,13 @@ from easy_knowledge_retriever.operations.citation_markers import (
     CLOSING,
     LONGEST,
     OPENING,
-    Edit,
     Marker,
     markers_in,
     open_code,
     open_fence,
     take_out,
 )
+from easy_knowledge_retriever.operations.editing import Edit
 from easy_knowledge_retriever.types import Passage
 
 __all__ = ["ShownText", "unescaped"]
