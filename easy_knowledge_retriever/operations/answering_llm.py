@@ -17,7 +17,6 @@ from easy_knowledge_retriever.operations.showing import ShownText, unescaped
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.query import DEFAULT_FORM
 from easy_knowledge_retriever.text.hashing import digest
-from easy_knowledge_retriever.types import Usage
 
 __all__ = ["LLMAnswerer"]
 
@@ -56,7 +55,7 @@ class LLMAnswerer(Answerer):
         if _has_nothing(request):
             return Answer(refusal(request.question), refused=True)
         completion = await self._model.complete(self._seen(request))
-        return await self._ended(request, completion.text, Ending(completion.usage, completion.finish_reason))
+        return await self._ended(request, completion.text, completion.finish_reason)
 
     async def stream(self, request: AnswerRequest) -> AsyncGenerator[str | Answer]:
         """The answer in pieces, then the checked answer.
@@ -69,20 +68,20 @@ class LLMAnswerer(Answerer):
             yield Answer(refusal(request.question), refused=True)
             return
         text: list[str] = []
-        ending, shown = Ending(Usage(llm_calls=1)), ShownText(request.context.passages if request.grounded else None)
+        finish_reason, shown = "stop", ShownText(request.context.passages if request.grounded else None)
         async with aclosing(Request(self._seen(request)).stream(self._model)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Ending):
-                    ending = piece
+                    finish_reason = piece.finish_reason
                 text.append(piece)
                 yield shown.feed(piece)
         yield shown.rest()
-        yield await self._ended(request, "".join(text), ending)
+        yield await self._ended(request, "".join(text), finish_reason)
 
-    async def _ended(self, request: AnswerRequest, text: str, ending: Ending) -> Answer:
+    async def _ended(self, request: AnswerRequest, text: str, finish_reason: str) -> Answer:
         answer = await self.finish(request, text)
-        cut = ("the model stopped at its limit of tokens: the answer is cut",) if ending.finish_reason == "length" else ()
-        return replace(answer, usage=ending.usage + answer.usage, warnings=(*cut, *answer.warnings))
+        cut = ("the model stopped at its limit of tokens: the answer is cut",) if finish_reason == "length" else ()
+        return replace(answer, warnings=(*cut, *answer.warnings))
 
     async def finish(self, request: AnswerRequest, text: str) -> Answer:
         """The answer a text amounts to: citations of passages that were not given taken out, the others checked."""
@@ -99,7 +98,6 @@ class LLMAnswerer(Answerer):
         return Answer(
             checked.text,
             checked.citations,
-            usage=checked.usage,
             warnings=(*checked.warnings, *silent),
             claims=checked.claims,
             counts=checked.counts,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.query import DEFAULT_FORM
-from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Passage, Transcript, Usage
+from easy_knowledge_retriever.types import Chunk, Citation, Claim, Context, Document, Extraction, Passage, Transcript
 
 __all__ = [
     "Answer",
@@ -43,7 +43,6 @@ class ExtractionOutcome:
     """Ids of the chunks that were not read."""
     refused_chunks: tuple[str, ...] = ()
     """Those of them that the model declined to read."""
-    usage: Usage = field(default_factory=Usage)
 
 
 class Extractor(ABC):
@@ -99,7 +98,6 @@ class Keywords:
     """Themes."""
     low: tuple[str, ...] = ()
     """Entities and details."""
-    usage: Usage = field(default_factory=Usage)
 
 
 class KeywordExtractor(ABC):
@@ -119,7 +117,6 @@ class Rewritten:
     """A question that can be understood without the conversation before it."""
 
     question: str
-    usage: Usage = field(default_factory=Usage)
     degraded: tuple[str, ...] = ()
 
 
@@ -144,7 +141,6 @@ class Parts:
     """The questions inside a question."""
 
     questions: tuple[str, ...]
-    usage: Usage = field(default_factory=Usage)
     degraded: tuple[str, ...] = ()
 
 
@@ -189,7 +185,6 @@ class Answer:
     text: str
     citations: tuple[Citation, ...] = ()
     refused: bool = False
-    usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     """What the text asserts, sentence by sentence."""

@@ -14,9 +14,9 @@ from easy_knowledge_retriever.operations.alignment_embedding import align_by_emb
 from easy_knowledge_retriever.operations.citation_markers import Cited, Marker, markers_in, take_out
 from easy_knowledge_retriever.operations.claims import Assertion, Segment, assertions_in, without_source_list
 from easy_knowledge_retriever.operations.editing import Edit, Edited
-from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict, Verdicts
+from easy_knowledge_retriever.operations.judging import JUDGE_FAILED, CitationJudge, Pair, Verdict
 from easy_knowledge_retriever.text.language import guess_language
-from easy_knowledge_retriever.types import Chunk, Citation, Claim, Passage, Reference, Usage
+from easy_knowledge_retriever.types import Chunk, Citation, Claim, Passage, Reference
 
 __all__ = ["ALIGNMENT_FAILED", "CheckedAnswer", "check_citations", "check_words", "quote_of", "references_of"]
 
@@ -54,7 +54,6 @@ class CheckedAnswer:
     wrong_pages: int = 0
     """Pages that were replaced, or taken away where none is known."""
     degraded: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
 
     @property
     def unsupported(self) -> int:
@@ -136,7 +135,6 @@ async def check_citations(
     check = _Check.of(text, passages, harmless)
     parts = check.parts()
     degraded: list[str] = []
-    usage = Usage()
     if embedding is not None and (open_ := _open(parts)):
         try:
             aligned = await align_by_embedding([(parts[i].alignment, parts[i].numbers) for i in open_], check.evidence, embedding)
@@ -144,20 +142,18 @@ async def check_citations(
             logger.warning("the embedding model failed (%s); citations are checked by words alone", failure.code)
             degraded.append(ALIGNMENT_FAILED)
         else:
-            usage += Usage(embedding_calls=1)
             for position, alignment in zip(open_, aligned, strict=True):
                 parts[position] = replace(parts[position], alignment=alignment)
     if isinstance(judge, CitationJudge) and (open_ := _disputed(parts)):
         try:
-            verdicts, spent = await _verdicts(judge, [check.pair(parts[i]) for i in open_])
+            verdicts = await _verdicts(judge, [check.pair(parts[i]) for i in open_])
         except _FAILURES as failure:
             logger.warning("the judge of citations failed (%s)", getattr(failure, "code", type(failure).__name__))
             degraded.append(JUDGE_FAILED)
         else:
-            usage += spent
             for position, verdict in zip(open_, verdicts, strict=True):
                 parts[position] = _judged(parts[position], verdict)
-    return replace(check.result(parts), degraded=tuple(degraded), usage=usage)
+    return replace(check.result(parts), degraded=tuple(degraded))
 
 
 def _open(parts: Sequence[_Part]) -> list[int]:
@@ -173,12 +169,11 @@ def _disputed(parts: Sequence[_Part]) -> list[int]:
     ]
 
 
-async def _verdicts(judge: CitationJudge, pairs: Sequence[Pair]) -> tuple[list[Verdict | None], Usage]:
-    given = await judge.judge(pairs)
-    found, usage = (given.verdicts, given.usage) if isinstance(given, Verdicts) else (tuple(given), Usage())
+async def _verdicts(judge: CitationJudge, pairs: Sequence[Pair]) -> list[Verdict | None]:
+    found = tuple(await judge.judge(pairs))
     if len(found) != len(pairs):
         raise ValueError(f"{len(found)} verdicts for {len(pairs)} claims")
-    return [v if v is None or isinstance(v, Verdict) else Verdict(bool(v)) for v in found], usage
+    return [v if v is None or isinstance(v, Verdict) else Verdict(bool(v)) for v in found]
 
 
 def _judged(part: _Part, verdict: Verdict | None) -> _Part:

@@ -44,11 +44,11 @@ class LLMSplitter(Splitter):
             completion = await self._model.complete(messages)
         except UpstreamError as error:
             logger.warning("a question is split at its joints only: %s", error.code)
-            return Parts(split_question(question), degraded=(DECOMPOSITION_FAILED,))
+            return Parts(split_question(question), (DECOMPOSITION_FAILED,))
         parts = read_parts(completion.text, question)
         if not parts:
-            return Parts(split_question(question), completion.usage, (DECOMPOSITION_FAILED,))
-        return Parts(parts, completion.usage)
+            return Parts(split_question(question), (DECOMPOSITION_FAILED,))
+        return Parts(parts)
 
 
 def read_parts(text: str, question: str) -> tuple[str, ...]:

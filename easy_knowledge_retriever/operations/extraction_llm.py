@@ -21,7 +21,7 @@ from easy_knowledge_retriever.operations.placing import Placing
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.settings import ExtractionFormat, Gleaning
 from easy_knowledge_retriever.text.hashing import digest
-from easy_knowledge_retriever.types import Chunk, Document, Extraction, Reply, Transcript, Usage
+from easy_knowledge_retriever.types import Chunk, Document, Extraction, Reply, Transcript
 
 __all__ = ["LLMExtractor", "Outlook"]
 
@@ -136,7 +136,6 @@ class LLMExtractor(PaidExtractor):
             warnings=(*_warnings(read), *self._task.violations(one.parsed for one in found)),
             failed_chunks=tuple(one.chunk.id for one in read if one.error is not None),
             refused_chunks=tuple(one.chunk.id for one in read if isinstance(one.error, ContentRefused)),
-            usage=sum((outcome.usage for outcome in outcomes), Usage()),
         )
 
     def _read_chunk(self, outcome: ChunkOutcome) -> _ReadChunk:

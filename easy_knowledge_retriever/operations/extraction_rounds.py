@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from easy_knowledge_retriever.aio import task_group
@@ -24,7 +24,7 @@ from easy_knowledge_retriever.llm.base import Completion, Message
 from easy_knowledge_retriever.llm.flight import Flight, flight
 from easy_knowledge_retriever.operations.base import Progress, Transcripts
 from easy_knowledge_retriever.operations.extraction_replay import middle_of
-from easy_knowledge_retriever.types import Chunk, Reply, Transcript, Usage
+from easy_knowledge_retriever.types import Chunk, Reply, Transcript
 
 __all__ = ["Asking", "ChunkOutcome", "Question", "Remembered", "Rounds"]
 
@@ -53,7 +53,6 @@ class ChunkOutcome:
 
     chunk: Chunk
     transcript: Transcript
-    usage: Usage = field(default_factory=Usage)
     error: UpstreamError | None = None
     """Why it, or a half of it, was not read: then the other half is not asked about either."""
     given_up: bool = False
@@ -150,11 +149,11 @@ class Rounds:
                     task.cancel()
 
     async def _read(self, chunk: Chunk) -> ChunkOutcome:
-        transcript, usage = self._transcripts.of(chunk), Usage()
+        transcript = self._transcripts.of(chunk)
         given_up: set[int] = set()
         while self._over is None and (question := self._next(chunk, transcript, given_up)) is not None:
             try:
-                completion, transcript = await self._ask(chunk, transcript, question)
+                transcript = await self._ask(chunk, transcript, question)
             except UpstreamAuth:
                 raise
             except UpstreamError as error:
@@ -163,12 +162,11 @@ class Rounds:
                     continue
                 self._note(error)
                 if not transcript.parts[question.part]:
-                    return ChunkOutcome(chunk, transcript, usage, error)
+                    return ChunkOutcome(chunk, transcript, error)
                 given_up.add(question.part)
                 continue
             self._failures = 0
-            usage += completion.usage
-        return ChunkOutcome(chunk, transcript, usage, given_up=bool(given_up))
+        return ChunkOutcome(chunk, transcript, given_up=bool(given_up))
 
     def _next(self, chunk: Chunk, transcript: Transcript, given_up: Set[int]) -> Question | None:
         return None if transcript.complete else self._asking(chunk, transcript, given_up)
@@ -181,8 +179,8 @@ class Rounds:
         longer = replace(transcript, parts=parts)
         return replace(longer, complete=self._asking(chunk, longer, frozenset()) is None)
 
-    async def _ask(self, chunk: Chunk, transcript: Transcript, question: Question) -> tuple[Completion, Transcript]:
-        """The answer to a question, and the transcript that holds it, which is kept."""
+    async def _ask(self, chunk: Chunk, transcript: Transcript, question: Question) -> Transcript:
+        """The transcript with the answer to a question, which is kept."""
         longer = transcript
 
         async def keep(completion: Completion) -> None:
@@ -201,7 +199,7 @@ class Rounds:
                     del self._flights[task]
         if not request.landed:
             await keep(completion)
-        return completion, longer
+        return longer
 
     def _note(self, error: UpstreamError) -> None:
         """Counts failures of the endpoint; many in a row end the reading, so that it can be taken up again later."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from easy_knowledge_retriever.errors import BadResponse
 from easy_knowledge_retriever.llm.base import LLMService, Message
 from easy_knowledge_retriever.prompts.prompt_set import PromptSet
 from easy_knowledge_retriever.text.hashing import digest
-from easy_knowledge_retriever.types import Usage
 
-__all__ = ["JUDGE_FAILED", "CitationJudge", "LLMJudge", "Pair", "Verdict", "Verdicts", "read_verdicts"]
+__all__ = ["JUDGE_FAILED", "CitationJudge", "LLMJudge", "Pair", "Verdict", "read_verdicts"]
 
 JUDGE_FAILED = "judge_failed"
 """Named in ``degraded`` when the judge failed and words and embeddings decided."""
@@ -48,20 +47,12 @@ class Verdict:
     """In a few words, where the judge gives any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """The verdicts of one call, in the order of the pairs; None where there is none."""
-
-    verdicts: tuple[Verdict | None, ...]
-    usage: Usage = field(default_factory=Usage)
-
-
 @runtime_checkable
 class CitationJudge(Protocol):
     """Decides whether passages carry claims. Bring a model of your own, such as one for natural language inference."""
 
-    async def judge(self, pairs: Sequence[Pair]) -> Verdicts | Sequence[Verdict | bool]:
-        """A verdict a pair, in order.
+    async def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict | bool | None]:
+        """A verdict a pair, in order; None where there is none.
 
         Called once an answer, with the claims that words did not settle. Whatever an EKRError, OSError, ValueError,
         TypeError, LookupError, RuntimeError or ArithmeticError says, the answer is not lost: the result names
@@ -85,7 +76,7 @@ class LLMJudge:
         self.model = model
         self.prompts = prompts
 
-    async def judge(self, pairs: Sequence[Pair]) -> Verdicts:
+    async def judge(self, pairs: Sequence[Pair]) -> tuple[Verdict | None, ...]:
         """A verdict a pair; none for pairs beyond the first forty and for those the reply leaves out.
 
         Raises:
@@ -93,12 +84,12 @@ class LLMJudge:
         """
         asked = pairs[:_MOST_PAIRS]
         if not asked:
-            return Verdicts((None,) * len(pairs))
+            return (None,) * len(pairs)
         completion = await self.model.complete(self.messages(asked))
         read = read_verdicts(completion.text, len(asked))
         if not any(read):
             raise BadResponse("the judge gave no verdict", hint="another model, or no citation_judge")
-        return Verdicts((*read, *(None for _ in pairs[_MOST_PAIRS:])), completion.usage)
+        return (*read, *(None for _ in pairs[_MOST_PAIRS:]))
 
     def messages(self, pairs: Sequence[Pair]) -> tuple[Message, ...]:
         """What is sent: each pair fenced by tags whose name nobody can know beforehand."""

@@ -45,7 +45,7 @@ class LLMKeywords(KeywordExtractor):
         high, low = parse_keywords(completion.text)
         if not high and not low:
             low = _words(question)
-        return Keywords(high, low, completion.usage)
+        return Keywords(high, low)
 
 
 def parse_keywords(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

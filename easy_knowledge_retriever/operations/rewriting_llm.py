@@ -56,11 +56,11 @@ class LLMRewriter(Rewriter):
             completion = await self._model.complete(self._prompt(question, said[-_TURNS:]))
         except UpstreamError as error:
             logger.warning("a follow-up is searched with the names of the question before it: %s", error.code)
-            return Rewritten(local, degraded=(REWRITE_FAILED,))
+            return Rewritten(local, (REWRITE_FAILED,))
         rewritten = read_rewritten(completion.text, question, " ".join(turn["content"] for turn in said))
         if not rewritten:
-            return Rewritten(local, completion.usage, (REWRITE_FAILED,))
-        return Rewritten(rewritten, completion.usage)
+            return Rewritten(local, (REWRITE_FAILED,))
+        return Rewritten(rewritten)
 
     def _prompt(self, question: str, history: Sequence[Mapping[str, str]]) -> tuple[Message, ...]:
         prompts = self._prompts

@@ -55,7 +55,7 @@ async def test_an_answer_is_written_and_checked() -> None:
     )
     assert [claim.supported for claim in answer.claims] == [True, False]
     assert answer.counts["removed_citations"] == 1
-    assert (answer.refused, answer.usage.llm_calls) == (False, 1)
+    assert not answer.refused
 
 
 async def test_a_sentence_copied_from_an_escaped_passage_is_plain_again() -> None:
@@ -100,7 +100,7 @@ async def test_escapes_are_taken_out_of_a_stream_cut_anywhere(size: int) -> None
     *pieces, answer = [piece async for piece in LLMAnswerer(Cut()).stream(REQUEST)]
     assert "".join(map(str, pieces)) == "Smith & Sons: a < b &amp; R&D; &copy=1 & 'so' \"x\" &gt"
     assert isinstance(answer, Answer)
-    assert (answer.text, answer.usage) == ("".join(map(str, pieces)), Usage(llm_calls=1))
+    assert answer.text == "".join(map(str, pieces))
 
 
 @pytest.mark.parametrize("question", [QUESTION, "Quand l'observatoire a-t-il été fondé ?"])

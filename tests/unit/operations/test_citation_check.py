@@ -12,10 +12,10 @@ from easy_knowledge_retriever.errors import UpstreamUnavailable
 from easy_knowledge_retriever.llm.base import InputType
 from easy_knowledge_retriever.operations.citation_check import Checking, check_citations, check_words, references_of
 from easy_knowledge_retriever.operations.coverage import coverage, idf_of
-from easy_knowledge_retriever.operations.judging import Pair, Verdict, Verdicts
+from easy_knowledge_retriever.operations.judging import Pair, Verdict
 from easy_knowledge_retriever.operations.likeness import PROBES
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
-from easy_knowledge_retriever.types import Chunk, FloatVectors, PageSpan, Passage, Usage
+from easy_knowledge_retriever.types import Chunk, FloatVectors, PageSpan, Passage
 
 RIVER = "The Verdel is a river of Ostrania. It floods every April for 12 days."
 BREAD = "Bread is baked from flour, water and salt."
@@ -212,7 +212,7 @@ async def test_words_that_settle_all_ask_no_model() -> None:
     embedding, judge = FakeEmbeddingService(), Judge([])
     checked = await check_citations("Bread is baked from flour [2]. Zebras!", PASSAGES, (), Checking(embedding, judge))
     assert checked.claims == check_words("Bread is baked from flour [2]. Zebras!", PASSAGES).claims
-    assert (embedding.calls, judge.pairs, checked.usage) == (0, [], Usage())
+    assert (embedding.calls, judge.pairs) == (0, [])
 
 
 async def test_other_words_are_compared_by_embedding() -> None:
@@ -220,7 +220,6 @@ async def test_other_words_are_compared_by_embedding() -> None:
     checked = await check_citations(PARAPHRASE, PASSAGES, (), Checking(alike))
     assert [(claim.supported, claim.judged_by) for claim in checked.claims] == [(True, "embedding")]
     assert [c.quote for c in checked.citations] == ["It floods every April for 12 days."]
-    assert checked.usage.embedding_calls == 1
     unlike = Vectors({"It floods every April for 12 days.": 1.0, PARAPHRASE[:-5].strip() + " .": 0.2})
     checked = await check_citations(PARAPHRASE, PASSAGES, (), Checking(unlike))
     assert [(claim.supported, claim.reason) for claim in checked.claims] == [(False, "words")]
@@ -277,12 +276,12 @@ class Judge:
         self.verdicts = verdicts
         self.pairs: list[Pair] = []
 
-    async def judge(self, pairs: Sequence[Pair]) -> Verdicts | Sequence[Verdict | bool]:
+    async def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict | bool | None]:
         self.pairs += pairs
         if isinstance(self.verdicts, Exception):
             raise self.verdicts
         assert isinstance(self.verdicts, list)
-        return Verdicts(tuple(self.verdicts), Usage(llm_calls=1))
+        return self.verdicts
 
 
 class Vectors(FakeEmbeddingService):

@@ -29,14 +29,12 @@ LOCAL = ("Who climbed Mount Kell", "what is bread baked from?")
     ],
 )
 async def test_lines_are_parts(reply: str, parts: tuple[str, ...]) -> None:
-    found = await LLMSplitter(FakeLLMService([reply])).split(QUESTION)
-    assert (found.questions, found.degraded, found.usage.llm_calls) == (parts, (), 1)
+    assert await LLMSplitter(FakeLLMService([reply])).split(QUESTION) == Parts(parts)
 
 
 @pytest.mark.parametrize("reply", [" ", "I am a parrot.", "bread " * 200, "----"])
 async def test_nonsense_is_replaced_by_the_local_way(reply: str) -> None:
-    found = await LLMSplitter(FakeLLMService([reply])).split(QUESTION)
-    assert (found.questions, found.degraded, found.usage.llm_calls) == (LOCAL, (DECOMPOSITION_FAILED,), 1)
+    assert await LLMSplitter(FakeLLMService([reply])).split(QUESTION) == Parts(LOCAL, (DECOMPOSITION_FAILED,))
 
 
 async def test_a_failing_model_is_replaced_by_the_local_way() -> None:

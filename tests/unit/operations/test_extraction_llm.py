@@ -54,7 +54,7 @@ async def test_a_chunk_is_read_in_two_rounds() -> None:
     first, second = extraction.relations
     assert document.text[first.start : first.end] == "Mira Holt founded the Tidewater Observatory."
     assert second.start is None
-    assert (outcome.usage.llm_calls, outcome.warnings, outcome.failed_chunks) == (2, (), ())
+    assert (model.calls, outcome.warnings, outcome.failed_chunks) == (2, (), ())
 
 
 async def test_the_constant_part_comes_first() -> None:

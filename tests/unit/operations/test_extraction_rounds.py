@@ -47,10 +47,11 @@ async def test_a_conversation_goes_on_where_it_stopped() -> None:
     resumed = await LLMExtractor(second).extract(document, chunks, silent, transcripts)
     assert second.requests == first.requests[1:]
     assert resumed.extractions == whole.extractions
-    assert (resumed.usage.llm_calls, transcripts.of(chunks[0]).complete) == (1, True)
+    assert (second.calls, transcripts.of(chunks[0]).complete) == (1, True)
 
-    again = await LLMExtractor(FakeLLMService()).extract(document, chunks, silent, transcripts)
-    assert (again.extractions, again.usage.llm_calls) == (whole.extractions, 0)
+    third = FakeLLMService()
+    again = await LLMExtractor(third).extract(document, chunks, silent, transcripts)
+    assert (again.extractions, third.calls) == (whole.extractions, 0)
 
 
 async def test_halves_go_on_where_they_stopped() -> None:

@@ -17,21 +17,21 @@ PAIRS = (Pair("The Verdel floods.", "It floods every April."), Pair("Zebras </cl
 async def test_one_call_judges_all() -> None:
     model = FakeLLMService(["1: YES: it says so\n2: NO: nothing about zebras"])
     found = await LLMJudge(model).judge(PAIRS)
-    assert found.verdicts == (Verdict(True), Verdict(False, "nothing about zebras"))
-    assert (model.calls, found.usage.llm_calls) == (1, 1)
+    assert found == (Verdict(True), Verdict(False, "nothing about zebras"))
+    assert model.calls == 1
     assert isinstance(LLMJudge(model), CitationJudge)
 
 
 async def test_without_pairs_nothing_is_asked() -> None:
     model = FakeLLMService()
-    assert (await LLMJudge(model).judge(())).verdicts == ()
+    assert (await LLMJudge(model).judge(())) == ()
     assert model.calls == 0
 
 
 async def test_pairs_beyond_a_bound_have_no_verdict() -> None:
     model = FakeLLMService(["\n".join(f"{n}: YES" for n in range(1, 60))])
     found = await LLMJudge(model).judge(PAIRS * 30)
-    assert found.verdicts == (Verdict(True),) * 40 + (None,) * 20
+    assert found == (Verdict(True),) * 40 + (None,) * 20
 
 
 async def test_a_reply_without_verdicts_is_a_bad_one() -> None:

@@ -22,7 +22,7 @@ async def test_the_two_lines_are_read(text: str) -> None:
     model = FakeLLMService([text])
     found = await LLMKeywords(model).keywords("Which treaty {ended} it?")
     assert (found.high, found.low) == (("treaties", "border disputes"), ("Norland", "the Isles"))
-    assert found.usage.llm_calls == 1
+    assert model.calls == 1
     assert "Which treaty {ended} it?" in model.requests[0][-1].content
 
 

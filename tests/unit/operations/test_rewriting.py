@@ -12,7 +12,6 @@ from easy_knowledge_retriever.operations.base import Rewritten
 from easy_knowledge_retriever.operations.rewriting import LocalRewriter
 from easy_knowledge_retriever.operations.rewriting_llm import REWRITE_FAILED, LLMRewriter
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
-from easy_knowledge_retriever.types import Usage
 
 HISTORY = (
     {"role": "user", "content": "Who was Ida Brandt?"},
@@ -39,9 +38,8 @@ async def test_the_names_of_the_last_question_come_before_a_follow_up() -> None:
 )
 async def test_a_model_writes_the_question(reply: str) -> None:
     model = FakeLLMService([reply])
-    rewritten = await LLMRewriter(model).rewrite(QUESTION, HISTORY)
-    assert (rewritten.question, rewritten.degraded, rewritten.usage.llm_calls) == ("Where was Ida Brandt born?", (), 1)
-    assert rewritten.usage.completion_tokens > 0
+    assert await LLMRewriter(model).rewrite(QUESTION, HISTORY) == Rewritten("Where was Ida Brandt born?")
+    assert model.calls == 1
 
 
 @pytest.mark.parametrize(
@@ -69,15 +67,13 @@ async def test_any_language(question: str, earlier: str, reply: str) -> None:
         "?!",
     ],
 )
-async def test_nonsense_is_replaced_by_the_local_way_and_paid_for(reply: str) -> None:
-    rewritten = await LLMRewriter(FakeLLMService([reply])).rewrite(QUESTION, HISTORY)
-    assert (rewritten.question, rewritten.degraded) == (LOCAL, (REWRITE_FAILED,))
-    assert rewritten.usage.llm_calls == 1
+async def test_nonsense_is_replaced_by_the_local_way(reply: str) -> None:
+    assert await LLMRewriter(FakeLLMService([reply])).rewrite(QUESTION, HISTORY) == Rewritten(LOCAL, (REWRITE_FAILED,))
 
 
 async def test_a_failing_model_is_replaced_by_the_local_way() -> None:
     model = FakeLLMService(faults={1: UpstreamUnavailable("down"), 2: BudgetExceeded("enough")})
-    assert await LLMRewriter(model).rewrite(QUESTION, HISTORY) == Rewritten(LOCAL, Usage(), (REWRITE_FAILED,))
+    assert await LLMRewriter(model).rewrite(QUESTION, HISTORY) == Rewritten(LOCAL, (REWRITE_FAILED,))
     with pytest.raises(BudgetExceeded):
         await LLMRewriter(model).rewrite(QUESTION, HISTORY)
 
