@@ -121,3 +121,24 @@ def endpoint() -> Iterator[str]:
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OpenAITestServer]:
+    """The test server, in the loop of the test."""
+    async with OpenAITestServer() as running:
+        yield running
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was slept between tries, without sleeping."""
+    slept: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return slept

@@ -83,26 +83,6 @@ LABELS = {"Mira Holt", "Brenn", "Tidewater Observatory"}
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What was slept between tries, without sleeping."""
-    slept: list[float] = []
-    real = asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        await real(0)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    return slept
-
-
-@pytest.fixture
 async def service(server: OpenAITestServer) -> AsyncIterator[OpenAILLMService]:
     llm = OpenAILLMService("tiny", server.base_url, KEY, timeout=5)
     yield llm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ from easy_knowledge_retriever.testing.server import CHAT, OpenAITestServer
 CANARY = "Zanzibar"
 FIRST = f"# Tram\n\nThe ridge tram was repaired by Mira Holt.\n\n# Dome\n\nThe dome was closed by {CANARY} Brandt."
 SECOND = "# Tram\n\nThe ridge tram was repaired by Mira Holt.\n\n# Dome\n\nThe dome was opened by Ida Lund."
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
 
 
 def retriever(server: OpenAITestServer, folder: Path, **keywords: Any) -> EasyKnowledgeRetriever:

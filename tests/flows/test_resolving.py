@@ -27,6 +27,7 @@ from easy_knowledge_retriever.operations.merges import merges_in
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.memory import MemoryGraphStorage, MemoryKVStorage
+from tests.flows.changing_base import TIGHT, Step, assert_only_what_is_left_matters, left_after, take
 from tests.flows.ingesting_base import document, empty_base, ingestion
 from tests.flows.naming_base import SENTENCES, Known
 from tests.support.properties import examples
@@ -35,7 +36,6 @@ READS = {
     MemoryKVStorage: ("get_many",),
     MemoryGraphStorage: ("entities", "relations", "relations_of", "mentions_of", "mentions_in"),
 }
-TIGHT = Settings(max_source_ids_per_entity=2, max_source_ids_per_relation=2, max_file_paths=1, source_ids_limit_method="KEEP")
 names = st.sampled_from(["a", "b", "c", "d"])
 texts = st.lists(st.sampled_from(sorted(SENTENCES)), min_size=1, max_size=4).map(
     lambda lines: "".join(line + ("\n\n" if at % 2 else " ") for at, line in enumerate(lines))
@@ -79,36 +79,16 @@ def counted_reads() -> Iterator[Counter[str]]:
         yield rows
 
 
-async def _after(steps: Sequence[tuple[str, str, str]], settings: Settings, base: KnowledgeBase | None = None) -> KnowledgeBase:
+async def _after(steps: Sequence[Step], settings: Settings, base: KnowledgeBase | None = None) -> KnowledgeBase:
     kb = base or await empty_base()
-    flow = ingestion(kb, settings=settings, extractors=[Known()])
-    for step, name, text in steps:
-        made = document(name, text, title="")
-        if step == "ingest":
-            await flow.ingest_document(made)
-        else:
-            await flow.delete_document(made.id)
+    await take(ingestion(kb, settings=settings, extractors=[Known()]), steps)
     return kb
 
 
 @examples(60)
 @given(st.lists(steps, max_size=9), st.sampled_from([Settings(), TIGHT]), st.randoms())
-def test_only_the_documents_that_are_left_matter(steps: list[tuple[str, str, str]], settings: Settings, random: Random) -> None:
-    async def check() -> None:
-        left: dict[str, tuple[str, str, str]] = {}
-        for step in steps:
-            left.pop(step[1], None)
-            if step[0] == "ingest":
-                left[step[1]] = step
-        rest = list(left.values())
-        random.shuffle(rest)
-        long_way, short_way = await _after(steps, settings), await _after(rest, settings)
-        report = await verify(long_way, deep=True, settings=settings)
-        assert report.findings == ()
-        without_model = [line for line in (await canonical_dump(long_way)).splitlines() if '"embedding"' not in line]
-        assert without_model == [line for line in (await canonical_dump(short_way)).splitlines() if '"embedding"' not in line]
-
-    asyncio.run(check())
+def test_only_the_documents_that_are_left_matter(steps: list[Step], settings: Settings, random: Random) -> None:
+    asyncio.run(assert_only_what_is_left_matters(steps, settings, random, _after))
 
 
 KEPT = ("The Beatles sang in Ostrania.", "Some Beatles records were sold to Ada Lind.", "EU law binds Ostrania.")
@@ -122,16 +102,11 @@ async def _decided(kb: KnowledgeBase) -> None:
 
 @examples(30)
 @given(st.lists(steps, max_size=6), st.randoms())
-def test_what_a_user_decided_holds_whatever_comes_and_goes(steps: list[tuple[str, str, str]], random: Random) -> None:
+def test_what_a_user_decided_holds_whatever_comes_and_goes(steps: list[Step], random: Random) -> None:
     kept = [("ingest", f"kept {number}", text) for number, text in enumerate(KEPT)]
 
     async def check() -> None:
-        left: dict[str, tuple[str, str, str]] = {}
-        for step in steps:
-            left.pop(step[1], None)
-            if step[0] == "ingest":
-                left[step[1]] = step
-        rest = [*kept, *left.values()]
+        rest = [*kept, *left_after(steps, random)]
         random.shuffle(rest)
         long_way, short_way = await _after(kept, Settings()), await _after(rest, Settings())
         await _decided(long_way)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,12 +20,6 @@ from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, RERANK, Op
 
 ASK = (Message("user", "hello there"),)
 KEY = "canary-key-0123456789"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
 
 
 async def test_two_services_share_one_ceiling(server: OpenAITestServer) -> None:

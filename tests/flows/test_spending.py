@@ -6,7 +6,6 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,6 @@ TEXT = "\n\n".join(
     f"# {place}\n\nMira Holt of {place} met Ida Brandt in {place} City. They climbed {place} Hill." for place in PLACES
 )
 QUESTION = "Who met Ida Brandt in Lund City?"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
 
 
 def retriever(server: OpenAITestServer, folder: Path, **keywords: Any) -> EasyKnowledgeRetriever:

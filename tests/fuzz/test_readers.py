@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -237,12 +237,6 @@ def test_a_reader_takes_no_longer_than_a_second_for_100_kb(bit: str) -> None:
         reader(text)
         assert time.process_time() - began < SECONDS_FOR_100_KB * 5, reader.__name__
         began = time.process_time()
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
 
 
 RAW = st.one_of(

@@ -21,20 +21,6 @@ from easy_knowledge_retriever.errors import (
 )
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What was slept, without sleeping."""
-    slept: list[float] = []
-    real = asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        await real(0)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    return slept
-
-
 class Endpoint:
     """Fails as told, then answers."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,19 +16,6 @@ from easy_knowledge_retriever.testing.server import CHAT, EMBEDDINGS, Fault, Ope
 
 ASK = (Message("user", "hello there"),)
 SCHEMA = {"type": "object"}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
-
-
-@pytest.fixture
-async def llm(server: OpenAITestServer) -> AsyncIterator[OpenAILLMService]:
-    service = OpenAILLMService("tiny", server.base_url, timeout=5)
-    yield service
-    await service.aclose()
 
 
 def thinking(chat: Chat) -> ChatReply:

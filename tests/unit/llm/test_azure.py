@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,12 +14,6 @@ from easy_knowledge_retriever.testing.server import Fault, OpenAITestServer
 
 ASK = (Message("user", "hello there"),)
 KEY = "canary-key-0123456789"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
 
 
 async def test_variables_are_enough(server: OpenAITestServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from easy_knowledge_retriever.errors import UpstreamAuth
@@ -12,19 +10,6 @@ from easy_knowledge_retriever.llm.service import OpenAILLMService
 from easy_knowledge_retriever.testing import faults
 from easy_knowledge_retriever.testing.replies import Chat, ChatMode, ChatReply
 from easy_knowledge_retriever.testing.server import CHAT, Fault, OpenAITestServer
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
-
-
-@pytest.fixture
-async def llm(server: OpenAITestServer) -> AsyncIterator[OpenAILLMService]:
-    service = OpenAILLMService("tiny", server.base_url, timeout=5)
-    yield service
-    await service.aclose()
 
 
 def small(words: int) -> ChatMode:

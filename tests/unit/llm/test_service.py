@@ -37,12 +37,6 @@ KEY = "canary-key-0123456789"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
-
-
-@pytest.fixture
 async def llm(server: OpenAITestServer) -> AsyncIterator[OpenAILLMService]:
     service = OpenAILLMService("tiny", server.base_url, KEY, timeout=5)
     yield service

@@ -23,12 +23,6 @@ FAST = RetryPolicy(first_wait=0.001, longest_wait=0.002)
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[OpenAITestServer]:
-    async with OpenAITestServer() as running:
-        yield running
-
-
-@pytest.fixture
 async def service(server: OpenAITestServer) -> AsyncIterator[OpenAIRerankerService]:
     reranker = OpenAIRerankerService("tiny", server.rerank_url, "canary", timeout=5)
     yield reranker
