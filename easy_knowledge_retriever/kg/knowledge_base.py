@@ -13,6 +13,7 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
+from easy_knowledge_retriever.kg.vector_storage.live import LivePointer, LiveVectors
 from easy_knowledge_retriever.types import (
     Chunk,
     Document,
@@ -100,11 +101,15 @@ class KnowledgeBase:
     """What was spent, see ``kg.usage_ledger``."""
     stamps: KVStorage
     """Embedding fingerprint and format of this base."""
+    vector_index: KVStorage
+    """Which sets of vectors are served, see ``kg.vector_storage.live``, and what is built beside them. It is about this store
+    and not about what the base holds: who copies a base leaves it out."""
     status: DocStatusStorage
-    chunk_vectors: VectorStorage
-    entity_vectors: VectorStorage
+    chunk_vectors: LiveVectors
+    """Chunk id → vector of its indexed text."""
+    entity_vectors: LiveVectors
     """Entity key → vector of its indexed text."""
-    relation_vectors: VectorStorage
+    relation_vectors: LiveVectors
     """``RelationKey.id`` → vector of its indexed text."""
     lexical: LexicalStorage
     graph: GraphStorage
@@ -194,7 +199,14 @@ class KnowledgeBase:
                 continue
             seen = storage.within(sessions[storage.store.key])
             changes[spec.name] = member.over(seen) if isinstance(member, Table) else seen
-        return replace(self, **changes)  # type: ignore[arg-type]  # each field gets back its own type
+        inside = replace(self, **changes)  # type: ignore[arg-type]  # each field gets back its own type
+        pointer = LivePointer(inside.vector_index, fixed=True)
+        return replace(
+            inside,
+            chunk_vectors=inside.chunk_vectors.led_by(pointer),
+            entity_vectors=inside.entity_vectors.led_by(pointer),
+            relation_vectors=inside.relation_vectors.led_by(pointer),
+        )
 
 
 def knowledge_base(
@@ -225,6 +237,7 @@ def knowledge_base(
         _shared(lexical, stores),
         _shared(graph, stores),
     )
+    index = kv.bind("vector_index", workspace)
     return KnowledgeBase(
         documents=Table(kv.bind("documents", workspace), codecs.encode_document, codecs.decode_document),
         chunks=Table(kv.bind("chunks", workspace), codecs.encode_chunk, codecs.decode_chunk),
@@ -239,10 +252,11 @@ def knowledge_base(
         llm_cache=kv.bind("llm_cache", workspace),
         usage=kv.bind("usage", workspace),
         stamps=kv.bind("stamps", workspace),
+        vector_index=index,
         status=status.bind("doc_status", workspace),
-        chunk_vectors=vectors.bind("chunk_vectors", workspace),
-        entity_vectors=vectors.bind("entity_vectors", workspace),
-        relation_vectors=vectors.bind("relation_vectors", workspace),
+        chunk_vectors=LiveVectors(vectors, "chunk_vectors", workspace, index),
+        entity_vectors=LiveVectors(vectors, "entity_vectors", workspace, index),
+        relation_vectors=LiveVectors(vectors, "relation_vectors", workspace, index),
         lexical=lexical.bind("lexical", workspace),
         graph=graph.bind("graph", workspace),
     )

@@ -25,8 +25,8 @@ LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
 PAST = frozenset({("stamps", "generation"), ("stamps", "probes")})
 """The count of the changes of a base and what its model once made of some texts: its past, not its state."""
-NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "summaries", "usage"})
-"""Three caches, and what was spent on the way."""
+NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "summaries", "usage", "vector_index"})
+"""Three caches, what was spent on the way, and which set of vectors is served."""
 SUMMARY = "that of a summary"
 """Stands for the vector of what has a summary or waits for one."""
 SEARCHES = 24

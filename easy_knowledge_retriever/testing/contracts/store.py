@@ -16,6 +16,7 @@ from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import StorageError
 from easy_knowledge_retriever.kg.base import Session
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.vector_storage.live import LIVE
 from easy_knowledge_retriever.types import (
     DocRecord,
     DocStatus,
@@ -98,6 +99,29 @@ class StoreContract(ABC):
             await _write(inside, "a")
             await _write(inside, "b")
         assert await _marks(base) == _all("a", "b")
+
+    async def test_another_set_of_vectors_is_served_from_the_commit_that_says_so(self, base: KnowledgeBase) -> None:
+        await _write(base, "a")
+        built = await base.chunk_vectors.numbered(2)
+        await built.put_many([VectorRecord("b", np.ones(3, dtype=np.float32))])
+        async with base.snapshot() as before:
+            with pytest.raises(Undo):
+                async with base.transaction() as inside:
+                    await inside.vector_index.put_many({LIVE: {"value": 2}})
+                    raise Undo
+            assert await base.chunk_vectors.ids() == ["a"]
+            async with base.transaction() as inside:
+                await inside.vector_index.put_many({LIVE: {"value": 2}})
+                assert await base.chunk_vectors.ids() == ["a"]
+            assert await before.chunk_vectors.ids() == ["a"]
+        async with base.snapshot() as after:
+            hits = await after.chunk_vectors.search(np.ones(3, dtype=np.float32), 10)
+        assert [hit.id for hit in hits] == await base.chunk_vectors.ids() == ["b"]
+        async with base.transaction() as inside:
+            await inside.chunk_vectors.put_many([VectorRecord("c", np.ones(3, dtype=np.float32))])
+        assert await built.ids() == ["b", "c"]
+        await (await base.chunk_vectors.numbered(1)).drop()
+        assert await base.chunk_vectors.ids() == ["b", "c"]
 
     async def test_a_transaction_sees_its_own_writes_and_nobody_else_does(self, base: KnowledgeBase) -> None:
         await _write(base, "a")

@@ -188,6 +188,17 @@ class VectorStorageContract(StorageContract[VectorStorage]):
         await storage.put_many([VectorRecord("b", _vector(1, 0, 0))])
         assert await storage.ids() == ["b"]
 
+    async def test_each_namespace_has_a_dimension_of_its_own(self, storage: VectorStorage) -> None:
+        await self._put_axes(storage)
+        other = storage.bind("rows_2", "contract")
+        await other.open()
+        await other.put_many([VectorRecord("x", _vector(1, 0)), VectorRecord("y", _vector(0, 1))])
+        assert [hit.id for hit in await other.search(_vector(2, 1), 10)] == ["x", "y"]
+        assert await self._found(storage, None) == ["y", "x", "z", "-x"]
+        await other.drop()
+        await other.close()
+        assert await self._found(storage, None) == ["y", "x", "z", "-x"]
+
     async def test_a_dropped_storage_takes_another_dimension(self, storage: VectorStorage) -> None:
         await self._put_axes(storage)
         await storage.drop()
