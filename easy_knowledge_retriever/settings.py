@@ -176,6 +176,11 @@ class Environment:
     milvus_password: str | None = field(repr=False)
     milvus_db_name: str | None
     milvus_workspace: str | None
+    postgres_user: str | None
+    postgres_password: str | None = field(repr=False)
+    postgres_database: str | None
+    postgres_host: str | None
+    postgres_port: int | None
 
 
 def environment() -> Environment:
@@ -200,6 +205,11 @@ def environment() -> Environment:
         milvus_password=os.environ.get("MILVUS_PASSWORD") or None,
         milvus_db_name=os.environ.get("MILVUS_DB_NAME") or None,
         milvus_workspace=_slug("MILVUS_WORKSPACE"),
+        postgres_user=os.environ.get("POSTGRES_USER") or None,
+        postgres_password=os.environ.get("POSTGRES_PASSWORD") or None,
+        postgres_database=os.environ.get("POSTGRES_DATABASE") or None,
+        postgres_host=os.environ.get("POSTGRES_HOST") or None,
+        postgres_port=_integer("POSTGRES_PORT"),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from easy_knowledge_retriever.kg.base import JsonObject, Storage
 from easy_knowledge_retriever.types import DocRecord, DocStatus
 
-__all__ = ["DocStatusStorage", "KVStorage"]
+__all__ = ["DocStatusStorage", "KVStorage", "end_of_prefix"]
 
 
 class KVStorage(Storage):
@@ -53,3 +54,12 @@ class DocStatusStorage(Storage):
     @abstractmethod
     async def page(self, offset: int = 0, limit: int | None = None) -> list[DocRecord]:
         """``limit`` records from ``offset`` on (all if None), in order of name and id."""
+
+
+def end_of_prefix(prefix: str) -> str | None:
+    """The first text after all that begin with a prefix, in order of code points; None if there is none."""
+    for length in range(len(prefix), 0, -1):
+        last = ord(prefix[length - 1]) + 1
+        if last <= sys.maxunicode:
+            return prefix[: length - 1] + chr(0xE000 if 0xD800 <= last < 0xE000 else last)  # surrogates are no characters
+    return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from easy_knowledge_retriever.kg.base import JsonObject
 from easy_knowledge_retriever.kg.codecs import decode_record, encode_record
-from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
+from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage, end_of_prefix
 from easy_knowledge_retriever.kg.sqlite import SqliteSession, SqliteStorage
 from easy_knowledge_retriever.kg.sqlite.session import Row
 from easy_knowledge_retriever.kg.sqlite.storage import decoded, encoded
@@ -62,7 +61,7 @@ class SqliteKVStorage(SqliteStorage, KVStorage):
                 async for pair in self.within(session).scan(prefix):
                     yield pair
             return
-        end = _end(prefix)
+        end = end_of_prefix(prefix)
         bound, values = ("", ()) if end is None else ("AND key < ?", (end,))
         sql = f"SELECT key, value FROM kv WHERE space = ? AND key >= ? {bound} ORDER BY key LIMIT {_BATCH}"
 
@@ -138,15 +137,6 @@ class SqliteDocStatusStorage(SqliteStorage, DocStatusStorage):
 
 def _rows(pairs: Sequence[tuple[str, JsonObject]]) -> list[Row]:
     return [(key, encoded(value)) for key, value in pairs]
-
-
-def _end(prefix: str) -> str | None:
-    """The first text after all that begin with a prefix, in order of code points; None if there is none."""
-    for length in range(len(prefix), 0, -1):
-        last = ord(prefix[length - 1]) + 1
-        if last <= sys.maxunicode:
-            return prefix[: length - 1] + chr(0xE000 if 0xD800 <= last < 0xE000 else last)  # surrogates are no characters
-    return None
 
 
 def _object(session: SqliteSession, stored: str | bytes) -> JsonObject:
