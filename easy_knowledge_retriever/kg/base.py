@@ -7,6 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, Self, runtime_checkable
 
+from easy_knowledge_retriever.kg.locks import process_claim
+
 __all__ = ["JsonObject", "JsonValue", "Session", "Storage", "Store"]
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -50,6 +52,21 @@ class Store(ABC):
     @abstractmethod
     def transaction(self) -> AbstractAsyncContextManager[Session]:
         """A view to write in: committed when the block ends, undone if it raises. One at a time; others wait."""
+
+    def claim(self, name: str, *, wait: float | None = None) -> AbstractAsyncContextManager[bool]:
+        """A lock with a name, over all who use this store, that dies with its holder. The block is told whether it has it.
+
+        It is no transaction: it says who may work at something, and nothing else. Not to be taken again by the task that
+        has it. A store that other processes open as well overrides this one, which only this process sees.
+
+        Args:
+            name: What is claimed, such as ``commit``.
+            wait: Seconds; as long as the holder is alive if not given, 0 tries once.
+
+        Raises:
+            StorageError: The lock cannot be taken, or its holder is stuck.
+        """
+        return process_claim(self.key, name, wait=wait)
 
 
 class Storage(ABC):

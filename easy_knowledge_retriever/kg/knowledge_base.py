@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Generic, TypeVar, cast
 
@@ -12,6 +12,7 @@ from easy_knowledge_retriever.kg.base import JsonObject, Session, Storage, Store
 from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.locks import process_claim
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.kg.vector_storage.live import LivePointer, LiveVectors
 from easy_knowledge_retriever.types import (
@@ -113,6 +114,8 @@ class KnowledgeBase:
     """``RelationKey.id`` → vector of its indexed text."""
     lexical: LexicalStorage
     graph: GraphStorage
+    workspace: str = ""
+    """Separates this base from others in the same storages."""
 
     async def open(self) -> None:
         """Opens every storage; what was opened is closed again if one fails.
@@ -164,9 +167,23 @@ class KnowledgeBase:
                 if storage.store is None:
                     await storage.flush()
 
+    def claim(self, name: str, *, wait: float | None = None) -> AbstractAsyncContextManager[bool]:
+        """A lock of this base with a name, see :meth:`Store.claim`: of the store of the document status, if it has one.
+
+        Args:
+            name: What is claimed.
+            wait: Seconds; as long as the holder is alive if not given, 0 tries once.
+
+        Raises:
+            StorageError: The lock cannot be taken, or its holder is stuck.
+        """
+        own = f"{self.workspace}:{name}" if self.workspace else name
+        store = self.status.store
+        return process_claim(self.status, own, wait=wait) if store is None else store.claim(own, wait=wait)
+
     def storages(self) -> Iterator[Storage]:
         """Every storage, the status last."""
-        members = [getattr(self, spec.name) for spec in fields(self) if spec.name != "status"]
+        members = [getattr(self, name) for name in self._members() if name != "status"]
         for member in [*members, self.status]:
             yield member.storage if isinstance(member, Table) else member
 
@@ -183,6 +200,9 @@ class KnowledgeBase:
         )
         return SearchFilter(collections=filter.collections, document_ids=ids)
 
+    def _members(self) -> list[str]:
+        return [spec.name for spec in fields(self) if spec.name != "workspace"]
+
     def _stores(self) -> list[Store]:
         found: dict[Hashable, Store] = {}
         for storage in self.storages():
@@ -192,13 +212,13 @@ class KnowledgeBase:
 
     def _within(self, sessions: Mapping[Hashable, Session]) -> KnowledgeBase:
         changes: dict[str, object] = {}
-        for spec in fields(self):
-            member = getattr(self, spec.name)
+        for name in self._members():
+            member = getattr(self, name)
             storage: Storage = member.storage if isinstance(member, Table) else member
             if storage.store is None:
                 continue
             seen = storage.within(sessions[storage.store.key])
-            changes[spec.name] = member.over(seen) if isinstance(member, Table) else seen
+            changes[name] = member.over(seen) if isinstance(member, Table) else seen
         inside = replace(self, **changes)  # type: ignore[arg-type]  # each field gets back its own type
         pointer = LivePointer(inside.vector_index, fixed=True)
         return replace(
@@ -259,6 +279,7 @@ def knowledge_base(
         relation_vectors=LiveVectors(vectors, "relation_vectors", workspace, index),
         lexical=lexical.bind("lexical", workspace),
         graph=graph.bind("graph", workspace),
+        workspace=workspace,
     )
 
 

@@ -17,11 +17,12 @@ from typing import Literal, TypeVar
 
 from easy_knowledge_retriever.errors import ConfigError, StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.base import Store
+from easy_knowledge_retriever.kg.locks import folder_claim
 from easy_knowledge_retriever.kg.sqlite import schema
 from easy_knowledge_retriever.kg.sqlite.failures import is_busy, locked, translated, writer_of
 from easy_knowledge_retriever.kg.sqlite.mirror import Mirrors
 from easy_knowledge_retriever.kg.sqlite.session import Space, SqliteSession
-from easy_knowledge_retriever.kg.sqlite.turns import Turns
+from easy_knowledge_retriever.kg.turns import Turns
 
 __all__ = ["FILE_NAME", "Durability", "SqliteStore"]
 
@@ -153,6 +154,12 @@ class SqliteStore(Store):
             finally:
                 _inside.set(before)
                 await self._finish(session)
+
+    @asynccontextmanager
+    async def claim(self, name: str, *, wait: float | None = None) -> AsyncIterator[bool]:
+        self._require_open()
+        async with folder_claim(self._path.parent, name, wait=wait, patience=self._lock_timeout) as got:
+            yield got
 
     async def read(self, work: Callable[[SqliteSession], T]) -> T:
         """The result of ``work`` in a snapshot of its own, with one change of thread."""

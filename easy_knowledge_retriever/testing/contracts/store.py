@@ -280,6 +280,79 @@ class StoreContract(ABC):
             assert isinstance(change, Session)
             assert change.writable
 
+    async def test_a_claim_is_had_by_one_task_at_a_time(self, base: KnowledgeBase) -> None:
+        having: list[int] = []
+        most = 0
+
+        async def work(number: int) -> None:
+            nonlocal most
+            async with base.claim("name") as got:
+                assert got
+                having.append(number)
+                most = max(most, len(having))
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                having.remove(number)
+
+        async with asyncio.timeout(PATIENCE), task_group() as group:
+            for number in range(4):
+                group.create_task(work(number))
+        assert most == 1
+
+    async def test_a_claim_is_tried_once_or_for_a_while(self, base: KnowledgeBase) -> None:
+        async with asyncio.timeout(PATIENCE), base.claim("name", wait=0) as first:
+            assert first
+            async with base.claim("name", wait=0) as second, base.claim("name", wait=0.02) as third:
+                assert not second
+                assert not third
+            async with base.claim("other", wait=0) as other:
+                assert other
+        async with base.claim("name", wait=0) as again:
+            assert again
+
+    async def test_a_claim_holds_for_all_who_use_the_same_rows(self, tmp_path: Path, base: KnowledgeBase) -> None:
+        if not self.persistent:
+            pytest.skip("another base has other rows")
+        beside = await self.make(tmp_path)
+        await beside.open()
+        async with asyncio.timeout(PATIENCE), base.claim("name"):
+            async with beside.claim("name", wait=0) as got:
+                assert not got
+            async with beside.claim("other", wait=0) as got:
+                assert got
+        async with asyncio.timeout(PATIENCE), beside.claim("name") as got:
+            assert got
+        await beside.close()
+
+    async def test_a_claim_is_free_after_a_failure_and_a_cancellation(self, base: KnowledgeBase) -> None:
+        with pytest.raises(Undo):
+            async with base.claim("name"):
+                raise Undo
+        having = asyncio.Event()
+
+        async def hold() -> None:
+            async with base.claim("name"):
+                having.set()
+                await asyncio.Event().wait()
+
+        async with asyncio.timeout(PATIENCE), task_group() as group:
+            holding = group.create_task(hold())
+            await having.wait()
+            waiting = group.create_task(hold())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.sleep(0)
+            holding.cancel()
+        async with base.claim("name", wait=0) as got:
+            assert got
+
+    async def test_a_claim_does_not_keep_anyone_from_reading_and_writing(self, base: KnowledgeBase) -> None:
+        async with asyncio.timeout(PATIENCE), base.claim("name"):
+            async with base.transaction() as inside:
+                await _write(inside, "a")
+            async with base.snapshot() as view:
+                assert await _marks(view) == _all("a")
+
     async def test_a_commit_is_there_after_reopening(self, tmp_path: Path) -> None:
         if not self.persistent:
             pytest.skip("this backend keeps nothing")

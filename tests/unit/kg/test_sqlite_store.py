@@ -35,7 +35,7 @@ from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexica
 from easy_knowledge_retriever.kg.sqlite import SqliteStore, mirror
 from easy_knowledge_retriever.kg.sqlite import store as store_module
 from easy_knowledge_retriever.kg.sqlite.schema import VERSION
-from easy_knowledge_retriever.kg.sqlite.turns import Turns
+from easy_knowledge_retriever.kg.turns import Turns
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
 from easy_knowledge_retriever.types import DocRecord, DocStatus, Entity, LexicalRecord, MentionEdge, VectorRecord
 
@@ -59,7 +59,7 @@ def made(folder: Path, lock_timeout: float = 10.0) -> KnowledgeBase:
 
 @pytest_asyncio.fixture
 async def base(tmp_path: Path) -> AsyncIterator[KnowledgeBase]:
-    opened = made(tmp_path, lock_timeout=0.2)
+    opened = made(tmp_path, lock_timeout=1)
     await opened.open()
     async with asyncio.timeout(3 * PATIENCE):
         yield opened

@@ -1,14 +1,17 @@
-"""Turns for one thing at a time: the writer of a store."""
+"""Turns for one thing at a time: the writer of a store, the work on a document."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from typing import Final
+from weakref import WeakValueDictionary
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "turns_for"]
 
 
 class Turns:
@@ -20,11 +23,20 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits for the turn and holds it for the block."""
-        await self._take()
+    async def turn(self, wait: float | None = None) -> AsyncIterator[bool]:
+        """Waits for the turn and holds it for the block; the block is told whether it has it.
+
+        Args:
+            wait: Seconds; as long as it takes if not given.
+        """
         try:
-            yield
+            async with asyncio.timeout(wait):
+                await self._take()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
         finally:
             self._pass_on()
 
@@ -61,3 +73,17 @@ class Turns:
 def _call(place: asyncio.Future[None]) -> None:
     if not place.done():
         place.set_result(None)
+
+
+_named: Final[WeakValueDictionary[Hashable, Turns]] = WeakValueDictionary()
+_naming: Final = threading.Lock()
+
+
+def turns_for(key: Hashable) -> Turns:
+    """The turns of this process that go by a key; hold on to them while they are in use.
+
+    Args:
+        key: Whatever all who take these turns agree on. A fork takes none of them along.
+    """
+    with _naming:
+        return _named.setdefault((os.getpid(), key), Turns())
