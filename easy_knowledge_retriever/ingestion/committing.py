@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.paid_vectors import drop_vectors
 from easy_knowledge_retriever.ingestion.planning import GraphChange, Said
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
@@ -202,8 +202,10 @@ async def _drop_version(
     kept = {chunk.id for chunk in chunks}
     said = {extraction_key(e.chunk_id, e.source) for e in extractions}
     gone = [chunk_id for chunk_id in change.old_chunks if chunk_id not in kept]
+    failpoint("collect-start")
     await kb.extractions.delete_many([key for key in change.old_extractions if key not in said])
     await kb.lexical.delete_many(gone)
+    failpoint("collect-half")
     await kb.chunk_vectors.delete_many(gone)
     await kb.chunks.delete_many(gone)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.operations.base import Progress
@@ -69,4 +69,5 @@ class GraphVectors:
         missing = [text for text in change.texts if text not in self.by_text]
         if missing and self._embedding is not None:
             vectors = await self._embedding.embed(missing, "document")
+            failpoint("entity-embed")
             self.by_text.update(zip(missing, vectors, strict=True))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from easy_knowledge_retriever.errors import ParseError
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.committing import parse_key, parse_of
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.parsing import parser_for
 from easy_knowledge_retriever.parsing.base import Source
@@ -106,6 +106,7 @@ class File(Origin):
         known = await self._known(kb, parser.fingerprint)
         if known is not None:
             return known
+        failpoint("parse-start")
         began = time.perf_counter()
         document = await asyncio.to_thread(parser.parse, self._source)
         failpoint("parsed")

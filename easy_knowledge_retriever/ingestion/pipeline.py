@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamAuth
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version
 from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, embed_chunks
 from easy_knowledge_retriever.ingestion.estimating import Estimating
 from easy_knowledge_retriever.ingestion.extracting import extract
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.model_guard import ModelGuard
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, identity_of, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
@@ -287,10 +287,12 @@ class Ingestion:
             with run.stage("read"):
                 _check_names(record)
                 version = await origin.version()
+                failpoint("source-hashed")
             standing = (await self._kb.status.get([record.id])).get(record.id)
             if standing is not None and (version, record.name, record.collection) == identity_of(standing):
                 return await self._unchanged(run, standing)
             await self.guard.probe()
+            failpoint("accepted-before-record")
             await run.begin(standing, version)
             failpoint("record-written")
 
@@ -431,6 +433,7 @@ class Ingestion:
 
     async def _planned(self, version: Version, vectors: GraphVectors) -> GraphChange:
         document = version.document
+        failpoint("merge-start")
         change = await plan_change(self._kb, document.id, version.said, self._settings)
         self.guard.compare(change.stamps)
         await vectors.embed(change)
@@ -463,6 +466,7 @@ def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -
 def _report(run: Run, version: Version) -> IngestReport:
     document = version.document
     entities, relations = counted(version.extractions)
+    failpoint("event-published")
     run.observer(DocumentFinished(run.name, len(version.chunks), entities, relations, run.seconds))
     return IngestReport(
         document_id=document.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from easy_knowledge_retriever.aio import Grouped
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, staged_key
 from easy_knowledge_retriever.types import Chunk, Document, Transcript
 

@@ -26,7 +26,7 @@ from easy_knowledge_retriever.errors import (
     UpstreamAuth,
     UpstreamError,
 )
-from easy_knowledge_retriever.ingestion.failpoints import failpoint
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import Stamps, Unembedded, put_stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase

@@ -20,6 +20,7 @@ from easy_knowledge_retriever.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.llm.base import Completion, Message
 from easy_knowledge_retriever.llm.flight import Flight, flight
 from easy_knowledge_retriever.operations.base import Progress, Transcripts
@@ -153,6 +154,7 @@ class Rounds:
         given_up: set[int] = set()
         while self._over is None and (question := self._next(chunk, transcript, given_up)) is not None:
             try:
+                failpoint("extract-before-call")
                 transcript = await self._ask(chunk, transcript, question)
             except UpstreamAuth:
                 raise

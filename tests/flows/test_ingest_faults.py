@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
+from easy_knowledge_retriever import failpoints
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import IngestionError, StorageError
 from easy_knowledge_retriever.events import DocumentFailed
-from easy_knowledge_retriever.ingestion import failpoints
 from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage

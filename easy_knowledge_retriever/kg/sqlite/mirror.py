@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easy_knowledge_retriever.errors import StoreCorruptError
+from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.kg.sqlite.packing import PackingError
 from easy_knowledge_retriever.kg.sqlite.session import Row, SqliteSession
 from easy_knowledge_retriever.types import SearchFilter
@@ -280,6 +281,7 @@ class Mirrors:
             # A session that began before the latest commit goes on from what there was then.
             base = known if known is not None and known.seq <= seq and known.removed <= removed else earlier
             made = _refreshed(base or Generation(), _Source(session, mirror, space, self.vocabulary(space)), (seq, removed))
+            failpoint("index-swap")
             if not session.writable and (known is None or base is known):
                 with self._guard:
                     self._latest[key] = made

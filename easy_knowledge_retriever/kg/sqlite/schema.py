@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from easy_knowledge_retriever.errors import StoreCorruptError, StoreVersionError
+from easy_knowledge_retriever.failpoints import failpoint
 
 __all__ = ["APPLICATION_ID", "VERSION", "check", "create"]
 
@@ -78,6 +79,7 @@ def create(path: Path) -> None:
             )
         finally:
             connection.close()
+        failpoint("file-draft")
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -87,6 +89,7 @@ def create(path: Path) -> None:
                 draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+    failpoint("before-dir-fsync")
     _sync_folder(path.parent)
 
 
