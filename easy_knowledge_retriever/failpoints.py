@@ -17,6 +17,10 @@ _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
 _passed: Counter[str] = Counter()
 
 
+class _Refused(OSError):
+    """The system refuses, because a test asked for it."""
+
+
 def failpoint(name: str) -> None:
     """Fails here if it is asked for.
 
@@ -60,7 +64,7 @@ def _fail(name: str, asked: str) -> None:
     elif action == "raise":
         raise StorageError(f"failpoint {name!r}")
     elif action in _ERRORS:
-        raise OSError(_ERRORS[action], os.strerror(_ERRORS[action]), name)
+        raise _Refused(_ERRORS[action], os.strerror(_ERRORS[action]), name)
     elif action == "sleep":
         time.sleep(int(amount) / 1000)
     else:
