@@ -181,6 +181,11 @@ class Environment:
     postgres_database: str | None
     postgres_host: str | None
     postgres_port: int | None
+    neo4j_uri: str | None
+    neo4j_username: str | None
+    neo4j_password: str | None = field(repr=False)
+    neo4j_database: str | None
+    neo4j_workspace: str | None
 
 
 def environment() -> Environment:
@@ -210,6 +215,11 @@ def environment() -> Environment:
         postgres_database=os.environ.get("POSTGRES_DATABASE") or None,
         postgres_host=os.environ.get("POSTGRES_HOST") or None,
         postgres_port=_integer("POSTGRES_PORT"),
+        neo4j_uri=os.environ.get("NEO4J_URI") or None,
+        neo4j_username=os.environ.get("NEO4J_USERNAME") or None,
+        neo4j_password=os.environ.get("NEO4J_PASSWORD") or None,
+        neo4j_database=os.environ.get("NEO4J_DATABASE") or None,
+        neo4j_workspace=_slug("NEO4J_WORKSPACE"),
     )
 
 

@@ -36,6 +36,7 @@ STORAGES: Mapping[str, str] = MappingProxyType(
         "MilvusVectorDBStorage": f"{_KG}.vector_storage.milvus_impl",
         "BM25Storage": f"{_KG}.lexical_storage.bm25_impl",
         "NetworkXStorage": f"{_KG}.graph_storage.networkx_impl",
+        "Neo4JStorage": f"{_KG}.graph_storage.neo4j_impl",
     }
 )
 """Class name → module."""

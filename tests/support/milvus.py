@@ -8,7 +8,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from tests.support.servers import HOST, data_folder, free_port, serve
+from tests.support.servers import HOST, data_folder, free_port, needs_linux_x86_64, serve
 
 
 @functools.cache
@@ -21,6 +21,7 @@ def milvus_uri() -> str:
 
 def milvus_command(folder: Path, port: int) -> list[str]:
     """How it is started. Its own default is to listen on every interface."""
+    needs_linux_x86_64()
     where = ["--data-dir", str(folder / "data"), "--host", HOST, "--port", str(port)]
     return [sys.executable, "-m", "milvus_lite.cmdline", "server", *where]
 
