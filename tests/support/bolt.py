@@ -63,7 +63,16 @@ def bolt_command(folder: Path, port: int) -> list[str]:
     }
     told = [f"-Darcadedb.{name}={value}" for name, value in options.items()]
     java = str(package / "jre" / "bin" / "java")
-    return [java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *told, "-cp", str(package / "jars" / "*"), "com.arcadedb.server.ArcadeDBServer"]
+    return [
+        java,
+        "-Xmx512m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        *told,
+        "-cp",
+        str(package / "jars" / "*"),
+        "com.arcadedb.server.ArcadeDBServer",
+    ]
 
 
 _last: list[Path] = []

@@ -224,9 +224,9 @@ class Neo4JStorage(GraphStorage):
         return await self._view(lambda view: view.mentions_in(chunk_ids, stated=True))
 
     async def degrees(self, keys: Sequence[str]) -> dict[str, int]:
-        wanted = list(dict.fromkeys(keys))
-        found: dict[str, int] = dict(await self._read(partial(ask, statement=cypher.DEGREES, ids=[self._entity(key) for key in wanted])))
-        return {key: found[key] for key in wanted if key in found}
+        ids = [self._entity(key) for key in dict.fromkeys(keys)]
+        rows = await self._read(partial(ask, statement=cypher.DEGREES, ids=ids))
+        return {key: degree for key, degree in rows}
 
     async def visible(self, filter: SearchFilter) -> set[str]:
         return await self._view(lambda view: view.all_visible(), filter)
