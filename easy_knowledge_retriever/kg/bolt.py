@@ -84,7 +84,7 @@ class BoltServer:
             raise StorageError(f"{self._where} refuses the login of {self.username!r}", hint=hint) from failure
         except (errors.ServiceUnavailable, errors.SessionExpired) as failure:
             hint = "start it, or set neo4j_uri or NEO4J_URI"
-            raise StorageError(f"{self._where} cannot be reached: {failure}", hint=hint) from failure
+            raise StorageError(f"{self._where} cannot be reached: {' '.join(str(failure).split())}", hint=hint) from failure
         except errors.Neo4jError as failure:
             if failure.code == "Neo.ClientError.Database.DatabaseNotFound":
                 hint = "create it, or give another neo4j_database"

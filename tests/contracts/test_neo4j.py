@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
@@ -11,4 +12,4 @@ from tests.support.bolt import DATABASE, PASSWORD, USER, emptied
 
 class TestNeo4J(GraphStorageContract):
     async def make(self, tmp_path: Path) -> Neo4JStorage:
-        return Neo4JStorage(await emptied(tmp_path), USER, PASSWORD, DATABASE)
+        return Neo4JStorage(await asyncio.to_thread(emptied, tmp_path), USER, PASSWORD, DATABASE)

@@ -9,6 +9,7 @@ import pytest
 
 from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
+from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
 from easy_knowledge_retriever.kg.graph_storage.sqlite_impl import SqliteGraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.json_doc_status_impl import JsonDocStatusStorage
@@ -16,10 +17,13 @@ from easy_knowledge_retriever.kg.kv_storage.json_kv_impl import JsonKVStorage
 from easy_knowledge_retriever.kg.kv_storage.sqlite_impl import SqliteDocStatusStorage, SqliteKVStorage
 from easy_knowledge_retriever.kg.lexical_storage.bm25_impl import BM25Storage
 from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.milvus_impl import MilvusVectorDBStorage
 from easy_knowledge_retriever.kg.vector_storage.nano_vector_db_impl import NanoVectorDBStorage
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from tests.flows.ingesting_base import TEXTS, Described, document, empty_base, ingestion
+from tests.support.bolt import DATABASE, PASSWORD, USER, emptied
+from tests.support.milvus import milvus_database, milvus_uri
 
 
 def _files(folder: Path) -> KnowledgeBase:
@@ -52,6 +56,16 @@ def _mixed(folder: Path) -> KnowledgeBase:
     )
 
 
+def _servers(folder: Path) -> KnowledgeBase:
+    return knowledge_base(
+        SqliteKVStorage(folder),
+        SqliteDocStatusStorage(folder),
+        MilvusVectorDBStorage(milvus_uri(), milvus_db_name=milvus_database(folder)),
+        SqliteLexicalStorage(folder),
+        Neo4JStorage(emptied(folder), USER, PASSWORD, DATABASE),
+    )
+
+
 async def _live(base: KnowledgeBase) -> str:
     """Three documents, one of them replaced and one deleted."""
     flow = ingestion(base, extractors=[Described()])
@@ -63,7 +77,7 @@ async def _live(base: KnowledgeBase) -> str:
     return await canonical_dump(base)
 
 
-@pytest.mark.parametrize("make", [_files, _sqlite, _mixed])
+@pytest.mark.parametrize("make", [_files, _sqlite, _mixed, _servers])
 async def test_every_backend_holds_the_same(tmp_path: Path, make: Callable[[Path], KnowledgeBase]) -> None:
     expected = await _live(await empty_base())
     base = make(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib.util
 import secrets
@@ -78,13 +77,19 @@ def bolt_command(folder: Path, port: int) -> list[str]:
 _last: list[Path] = []
 
 
-async def emptied(folder: Path) -> str:
+def emptied(folder: Path) -> str:
     """Address of the server; what the tests before left in it is gone. The same folder is the same test."""
-    uri = await asyncio.to_thread(bolt_uri)
+    uri = bolt_uri()
     if _last != [folder]:
         _last[:] = [folder]
-        await asyncio.to_thread(_empty, uri)
+        _empty(uri)
     return uri
+
+
+def nodes() -> int:
+    """How many nodes the server holds."""
+    with GraphDatabase.driver(bolt_uri(), auth=(USER, PASSWORD)) as driver, driver.session(database=DATABASE) as session:
+        return int(session.run("MATCH (n) RETURN count(n)").values()[0][0])
 
 
 def _empty(uri: str) -> None:
