@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from easy_knowledge_retriever.ingestion.verification import verify
-from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
 from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
+from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
 from easy_knowledge_retriever.kg.graph_storage.sqlite_impl import SqliteGraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.json_doc_status_impl import JsonDocStatusStorage
