@@ -3,159 +3,171 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
-import os
-import shutil
+import re
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from easy_knowledge_retriever.ingestion import committing
-from easy_knowledge_retriever.ingestion.recovery import recover
-from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.testing.dump import canonical_dump
+from easy_knowledge_retriever.text.hashing import document_id
 from easy_knowledge_retriever.types import DocStatus
-from tests.flows.crashing import play, sqlite_base
-from tests.flows.ingesting_base import TEXTS, Described, document, ingestion
+from evaluation.crashing.places import PLACES, Place, Places
+from evaluation.crashing.points import BY_THE_STORE, COMMITTED, POINTS, STEPS
+from evaluation.crashing.worker import Worker, play, retriever, write_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = ["ingest:verdel:verdel", "ingest:kell:kell"]
-REPLACE = "ingest:verdel:verdel, again"
-DELETE = "delete:verdel"
-INGEST_POINTS = [
-    "record-written",
-    "chunked",
-    "embed-done",
-    "extraction-paid",
-    "extraction-durable",
-    "planned",
-    "tx-after-vectors",
-    "tx-after-graph",
-    "tx-before-commit",
-    "tx-after-commit",
-    "summary-call",
-    "summary-durable",
+CASES = [
+    (store, step, point)
+    for store in PLACES
+    for step in STEPS
+    for point in (*POINTS[step], *BY_THE_STORE.get(store, {}).get(step, ()))
 ]
-DELETE_POINTS = ["delete-begin", "delete-before-commit", "delete-after-commit"]
-COMMITTED = {"tx-after-commit", "summary-call", "summary-durable", "delete-after-commit"}
-CASES = [(point, REPLACE) for point in INGEST_POINTS] + [(point, DELETE) for point in DELETE_POINTS]
+OPENING = [(store, point) for store in PLACES for point in BY_THE_STORE.get(store, {}).get("open", ())]
+NOT_BEGUN = {"source-hashed", "accepted-before-record"}
+ALL_PAID = set(POINTS["ingest"][POINTS["ingest"].index("extracted") :]) - COMMITTED
 
 
-async def _dump(folder: Path) -> str:
-    kb = sqlite_base(folder)
-    await kb.open()
-    await recover(kb)
-    report = await verify(kb, deep=True)
-    assert report.findings == ()
-    text = await canonical_dump(kb)
-    await kb.close()
-    return text
+@dataclass(frozen=True)
+class State:
+    """A base written out."""
 
-
-async def _summaries(folder: Path) -> dict[str, str]:
+    dump: str
+    summaries: dict[str, str]
     """Key to summary of every entity that has one or waits for it."""
-    kb = sqlite_base(folder)
-    await kb.open()
-    entities = await kb.graph.entities(await kb.graph.keys())
-    await kb.close()
-    found = {key: entity.summary for key, entity in entities.items() if entity.summary or entity.pending}
-    assert found
-    return found
+
+    @property
+    def served(self) -> list[str]:
+        """Without how things stand with what is on its way in."""
+        return [line for line in self.dump.splitlines() if not line.startswith(('["status"', '["staged'))]
 
 
-async def _play(folder: Path, steps: list[str]) -> Described:
-    described = Described("llm")
-    with contextlib.redirect_stdout(io.StringIO()):
-        await play(folder, steps, described)
-    return described
+async def state_of(place: Place) -> State:
+    """A base written out, after a look whether it is sound."""
+    async with retriever(place) as rag:
+        assert (await rag.verify(deep=True)).findings == ()
+        entities = await rag._kb.graph.entities(await rag._kb.graph.keys())
+        summaries = {key: entity.summary for key, entity in entities.items() if entity.summary or entity.pending}
+        return State(await canonical_dump(rag._kb), summaries)
 
 
-async def _killed(folder: Path, step: str, point: str) -> subprocess.CompletedProcess[bytes]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "tests.flows.crashing", str(folder), step],
-        cwd=ROOT,
-        env={**os.environ, "EKR_FAILPOINTS": f"{point}=kill"},
-        capture_output=True,
-        timeout=50,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Ground:
+    """Where the bases of one store are that are killed."""
+
+    places: Places
+    texts: Path
+    before: Place
+    old: State
+    new: dict[str, State]
+    """By step: after it, taken without a crash."""
+
+    def play(self, place: Place, *steps: str) -> int:
+        return asyncio.run(play(place, self.texts, steps))
+
+    def killed(self, place: Place, step: str, point: str) -> None:
+        worker = Worker(place, self.texts, [step], f"{point}=kill")
+        assert worker.end() == -signal.SIGKILL
+        assert worker.acknowledged == []
 
 
 @pytest.fixture(scope="module")
-def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str, dict[str, str]]]:
-    """Folder, dump and summaries of the base before, and after each step taken without a crash."""
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ground]:
+    """The ground of a store, prepared when it is asked for first."""
 
-    async def made(steps: list[str]) -> tuple[Path, str, dict[str, str]]:
-        folder = tmp_path_factory.mktemp("base")
-        await _play(folder, [*BEFORE, *steps, "summarize:"])
-        return folder, await _dump(folder), await _summaries(folder)
+    @cache
+    def prepared(store: str) -> Ground:
+        places, texts = PLACES[store](tmp_path_factory.mktemp(store)), write_texts(tmp_path_factory.mktemp("texts"))
+        before = places.fresh()
+        asyncio.run(play(before, texts, BEFORE))
+        made = Ground(places, texts, before, asyncio.run(state_of(before)), {})
+        for name, step in STEPS.items():
+            after = places.copy(before)
+            made.play(after, step, "summarize")
+            made.new[name] = asyncio.run(state_of(after))
+        return made
 
-    return {step: asyncio.run(made([step] if step else [])) for step in ("", REPLACE, DELETE)}
-
-
-@pytest.mark.parametrize(("point", "step"), CASES)
-async def test_killed_reopened_resumed(
-    tmp_path: Path, bases: dict[str, tuple[Path, str, dict[str, str]]], point: str, step: str
-) -> None:
-    killed = tmp_path / "killed"
-    shutil.copytree(bases[""][0], killed)
-    old, new = bases[""][1], bases[step][1]
-
-    child = await _killed(killed, step, point)
-    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
-    assert child.stdout == b""
-
-    kb = sqlite_base(killed)
-    await kb.open()
-    running = await kb.status.by_status(DocStatus.PROCESSING)
-    await recover(kb)
-    assert await kb.status.by_status(DocStatus.PROCESSING) == []
-    stopped = await kb.status.by_status(DocStatus.INTERRUPTED)
-    assert [record.id for record in stopped] == [record.id for record in running]
-    assert all(record.version for record in stopped)
-    await kb.close()
-    found = [line for line in (await _dump(killed)).splitlines() if not line.startswith(('["status"', '["staged"'))]
-    expected = new if point in COMMITTED else old
-    assert found == [line for line in expected.splitlines() if not line.startswith('["status"')]
-
-    described = await _play(killed, [step])
-    assert await _dump(killed) == new
-    await _play(killed, ["summarize:"])
-    assert await _summaries(killed) == bases[step][2]
-    if point in {"extraction-durable", "planned", "tx-before-commit"} | COMMITTED:
-        assert described.read == []
+    return prepared
 
 
-async def test_a_document_that_never_was_whole_is_taken_away(tmp_path: Path) -> None:
-    await _play(tmp_path, BEFORE)
-    old = await _dump(tmp_path)
-    await _killed(tmp_path, "ingest:brandt:brandt", "tx-before-commit")
-    kb = sqlite_base(tmp_path)
-    await kb.open()
-    (record,) = await recover(kb)
-    assert (record.id, record.version, record.status) == (document("brandt", "").id, "", "interrupted")
-    await kb.close()
-    await _play(tmp_path, ["delete:brandt"])
-    assert await _dump(tmp_path) == old
+def _statuses(place: Place) -> dict[DocStatus, list[str]]:
+    async def read() -> dict[DocStatus, list[str]]:
+        async with retriever(place) as rag:
+            return {status: [record.name for record in await rag.get_docs_by_status(status)] for status in DocStatus}
+
+    return asyncio.run(read())
 
 
-async def test_cancelled_inside_the_transaction(
-    tmp_path: Path, bases: dict[str, tuple[Path, str, dict[str, str]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(bases[""][0], tmp_path / "base")
-    kb = sqlite_base(tmp_path / "base")
-    await kb.open()
-    async with asyncio.TaskGroup() as group:
-        flow = ingestion(kb, llm_extractor=Described("llm"))
-        task = group.create_task(flow.ingest_document(document("verdel", TEXTS["verdel, again"])))
-        monkeypatch.setattr(committing, "failpoint", lambda name: task.cancel() if name == "tx-after-chunks" else None)
-    assert task.cancelled()
-    assert [record.name for record in await kb.status.by_status(DocStatus.INTERRUPTED)] == ["verdel"]
-    await kb.close()
-    found = [line for line in (await _dump(tmp_path / "base")).splitlines() if not line.startswith(('["status"', '["staged"'))]
-    assert found == [line for line in bases[""][1].splitlines() if not line.startswith('["status"')]
+@pytest.mark.parametrize(("store", "name", "point"), CASES)
+def test_killed_reopened_resumed(ground: Callable[[str], Ground], store: str, name: str, point: str) -> None:
+    here = ground(store)
+    step, old, new = STEPS[name], here.old, here.new[name]
+    place = here.places.copy(here.before)
+    here.killed(place, step, point)
+
+    statuses = _statuses(place)
+    assert statuses[DocStatus.PROCESSING] == []
+    under_way = name != "delete" and point not in COMMITTED | NOT_BEGUN
+    assert statuses[DocStatus.INTERRUPTED] == ([step.split(":")[1]] if under_way else [])
+    found = asyncio.run(state_of(place))
+    assert found.served == (new if point in COMMITTED else old).served
+
+    calls = here.play(place, step)
+    if point in ALL_PAID:
+        assert calls <= len(new.summaries)
+    assert asyncio.run(state_of(place)).dump == new.dump
+    here.play(place, "summarize")
+    assert asyncio.run(state_of(place)).summaries == new.summaries
+    assert new.summaries
+    here.places.drop(place)
+
+
+@pytest.mark.parametrize(("store", "point"), OPENING)
+def test_killed_while_the_base_is_created(ground: Callable[[str], Ground], store: str, point: str) -> None:
+    here = ground(store)
+    place = here.places.fresh()
+    here.killed(place, BEFORE[0], point)
+    here.play(place, *BEFORE)
+    assert asyncio.run(state_of(place)).dump == here.old.dump
+
+
+@pytest.mark.parametrize("store", PLACES)
+def test_a_document_that_never_was_whole_is_taken_away(ground: Callable[[str], Ground], store: str) -> None:
+    here = ground(store)
+    place = here.places.copy(here.before)
+    here.killed(place, STEPS["ingest"], "tx-before-commit")
+    assert _statuses(place)[DocStatus.INTERRUPTED] == ["brandt"]
+    here.play(place, "delete:brandt")
+    assert asyncio.run(state_of(place)).dump == here.old.dump
+
+
+@pytest.mark.parametrize("store", PLACES)
+def test_cancelled_inside_the_transaction(ground: Callable[[str], Ground], store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ground(store)
+    place = here.places.copy(here.before)
+
+    async def cancelled() -> None:
+        async with retriever(place) as rag, asyncio.TaskGroup() as group:
+            task = group.create_task(rag.ingest(here.texts / "verdel, again.md", name="verdel"))
+            monkeypatch.setattr(committing, "failpoint", lambda name: task.cancel() if name == "tx-after-chunks" else None)
+        assert task.cancelled()
+
+    asyncio.run(cancelled())
+    assert _statuses(place)[DocStatus.INTERRUPTED] == ["verdel"]
+    assert document_id("verdel") in here.old.dump
+    assert asyncio.run(state_of(place)).served == here.old.served
+
+
+def test_every_failpoint_is_passed_by_a_crash_and_explained() -> None:
+    package = ROOT / "easy_knowledge_retriever"
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "failpoints.py")
+    there = set(re.findall(r'\bfailpoint\("([\w-]+)"\)', code))
+    matrix = [*POINTS.values(), *(points for steps in BY_THE_STORE.values() for points in steps.values())]
+    assert there == {point for points in matrix for point in points}
+    page = (ROOT / "docs/how-to/testing.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(there) if f"`{name}`" not in page] == []

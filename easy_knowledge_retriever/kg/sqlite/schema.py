@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from easy_knowledge_retriever.errors import StoreCorruptError, StoreVersionError
@@ -15,6 +17,8 @@ APPLICATION_ID = 0x454B5242
 """``EKRB`` in the header of the file."""
 VERSION = 2
 """Kept in ``user_version``. It grows with every change of the tables."""
+_ABANDONED = 60.0
+"""Seconds after which a file that is still a draft is nobody's; it takes milliseconds to make one."""
 
 # JSON is packed, see `packing`: as text where it is short, else as bytes.
 # Rows that are mirrored in memory carry a `seq` that only grows: an overwritten row comes back under a new one, and the
@@ -65,6 +69,7 @@ def create(path: Path) -> None:
     It is built under another name and then linked to its own, so that a file of this name is always whole: an empty or
     cut one is damaged, never new.
     """
+    _remove_old_drafts(path)
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +96,14 @@ def create(path: Path) -> None:
         draft.unlink(missing_ok=True)
     failpoint("before-dir-fsync")
     _sync_folder(path.parent)
+
+
+def _remove_old_drafts(path: Path) -> None:
+    """Removes what processes left that ended before they could link it. One that is younger may be somebody's work."""
+    for draft in path.parent.glob(f"{path.name}.*.new*"):
+        with suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _ABANDONED:
+                draft.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexica
 from easy_knowledge_retriever.kg.sqlite import SqliteStore, mirror
 from easy_knowledge_retriever.kg.sqlite import store as store_module
 from easy_knowledge_retriever.kg.sqlite.schema import VERSION
+from easy_knowledge_retriever.kg.sqlite.store import FILE_NAME
 from easy_knowledge_retriever.kg.turns import Turns
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
 from easy_knowledge_retriever.types import DocRecord, DocStatus, Entity, LexicalRecord, MentionEdge, VectorRecord
@@ -765,3 +767,14 @@ async def test_a_file_that_another_reads_is_compacted_another_time(tmp_path: Pat
     await base.open()
     assert await base.graph.keys() == ["a", "b"]
     await base.close()
+
+
+async def test_a_draft_that_a_killed_process_left_is_removed_and_a_young_one_is_not(tmp_path: Path) -> None:
+    old, young = tmp_path / f"{FILE_NAME}.7-0a1b2c3d.new", tmp_path / f"{FILE_NAME}.8-0a1b2c3d.new"
+    for draft in (old, young):
+        draft.touch()
+    os.utime(old, (time.time() - 3600,) * 2)
+    store = SqliteStore(tmp_path)
+    await store.open()
+    await store.close()
+    assert (old.exists(), young.exists()) == (False, True)

@@ -1,0 +1,1 @@
+"""Processes that work on a base and are killed at it."""
