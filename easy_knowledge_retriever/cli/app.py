@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, maintenance
+from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, maintenance, reindexing
 
 __all__ = ["app", "run"]
 
@@ -23,6 +23,7 @@ asking.register(app)
 graph.register(app)
 cost.register(app)
 maintenance.register(app)
+reindexing.register(app)
 
 
 def run() -> None:
