@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from easy_knowledge_retriever.types import Usage
 
 __all__ = [
+    "BaseProgress",
     "DocumentFailed",
     "DocumentFinished",
     "DocumentStarted",
@@ -135,6 +136,16 @@ class ModelCharged(Event):
     usage: Usage
     cost: float | None
     """None if the price of the model is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseProgress(Event):
+    """``rows`` rows of a base were written so far; the last ones are of ``role``."""
+
+    step: str
+    """``export``, ``import``, ``migrate`` or ``compare``."""
+    role: str
+    rows: int
 
 
 class Observer(Protocol):

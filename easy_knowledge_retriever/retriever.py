@@ -18,11 +18,10 @@ from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.importing.lightrag import ImportReport, LightRAGImport
 from easy_knowledge_retriever.importing.lightrag_index import is_lightrag_index, read_lightrag_index
 from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
-from easy_knowledge_retriever.ingestion.model_guard import MadeBy, check_dimension
+from easy_knowledge_retriever.ingestion.model_guard import check_dimension
 from easy_knowledge_retriever.ingestion.origins import File, Given
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
-from easy_knowledge_retriever.ingestion.reindexing import ReindexEstimate, ReindexReport
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.ingestion.verification import VerifyReport, verify
 from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
@@ -34,6 +33,10 @@ from easy_knowledge_retriever.kg.reply_cache import CacheSize, ReplyCache, cache
 from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
+from easy_knowledge_retriever.operating.exporting import export_base
+from easy_knowledge_retriever.operating.filling import refuse_unfinished
+from easy_knowledge_retriever.operating.importing import import_base
+from easy_knowledge_retriever.operating.migrating import migrate_base
 from easy_knowledge_retriever.operations.base import PromptHook
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
 from easy_knowledge_retriever.operations.context import entity_data, relation_data
@@ -280,7 +283,7 @@ class EasyKnowledgeRetriever:
         """Opens everything, creating what is missing. A second call does nothing.
 
         Raises:
-            StorageError: A storage cannot be opened.
+            StorageError: A storage cannot be opened, or the base was being filled when that was interrupted.
             EmbeddingMismatchError: It holds vectors of another dimension than the model makes, and nothing was written.
                 With ``embedding_check="warn"`` it is opened for what needs no model.
             ConfigError: It is open in another event loop that is still running.
@@ -291,6 +294,7 @@ class EasyKnowledgeRetriever:
         async with AsyncExitStack() as undo:
             await self._kb.open()
             undo.push_async_callback(self._kb.close)
+            await refuse_unfinished(self._kb)
             if self.settings.embedding_check == "error":
                 check_dimension(await stamps_of(self._kb), self._models.embedding)
             await recover(self._kb)
@@ -299,23 +303,6 @@ class EasyKnowledgeRetriever:
         self._loop = asyncio.get_running_loop()
         self._ingestion.guard.forget()
         self._budget.start()
-
-    @asynccontextmanager
-    async def _with_any_model(self) -> AsyncIterator[None]:
-        """The base open, whatever model made its vectors."""
-        if self._loop is not None:
-            self._opened()
-            yield
-            return
-        async with AsyncExitStack() as stack:
-            await self._kb.open()
-            stack.push_async_callback(self._kb.close)
-            self._loop = asyncio.get_running_loop()
-            self._budget.start()
-            try:
-                yield
-            finally:
-                self._loop = None
 
     async def finalize_storages(self) -> None:
         """Closes everything, all of it even if one part fails. A second call does nothing.
@@ -777,44 +764,74 @@ class EasyKnowledgeRetriever:
         kb, names = self._opened(), [sources] if isinstance(sources, str) else list(sources)
         await self._ingestion.decide(lambda: decided_one(kb, names, target))
 
+    async def export(self, path: str | Path) -> Counter[str]:
+        """Writes the whole base as it is now to a file of lines of JSON, from which :meth:`import_base` makes it again.
+
+        Args:
+            path: The file; one that is there is replaced when the new one is whole.
+
+        Returns:
+            How many rows of each role there are.
+
+        Raises:
+            StorageError: The base cannot be read, or the file not be written.
+        """
+        return await export_base(self._opened(), Path(path), self.observer)
+
+    async def import_base(self, path: str | Path) -> int:
+        """Fills this base, which is new and not open, with one that was exported, from whatever storages it was on.
+
+        What is interrupted cannot be opened until the same import was run again, which goes on where it stopped.
+
+        Args:
+            path: What :meth:`export` wrote.
+
+        Returns:
+            How many rows there are.
+
+        Raises:
+            NotFound: There is no such file.
+            ConfigError: The base is not empty, or this retriever is open.
+            StorageError: The file is not whole, or the base cannot be written.
+        """
+        async with self._unopened() as kb:
+            return await import_base(kb, Path(path), self.observer)
+
+    async def migrate_to(self, target: EasyKnowledgeRetriever) -> int:
+        """Copies this base, which is open and is only read, to other storages, and compares what came of it row by row.
+
+        What is interrupted cannot be opened until the same migration was run again, which goes on where it stopped.
+
+        Args:
+            target: A retriever on the other storages; its base is empty, and it is not open.
+
+        Returns:
+            How many rows there are.
+
+        Raises:
+            ConfigError: The target is not empty, or is open.
+            StorageError: A storage failed.
+        """
+        source = self._opened()
+        async with target._unopened() as kb:
+            return await migrate_base(source, kb, self.observer)
+
+    @asynccontextmanager
+    async def _unopened(self) -> AsyncIterator[KnowledgeBase]:
+        """The base for what must not see it open: it may be half of one."""
+        if self._loop is not None:
+            raise ConfigError("the base to be filled is open", hint="give a retriever that was not opened yet")
+        await self._kb.open()
+        try:
+            yield self._kb
+        finally:
+            await self._kb.close()
+
     async def usage(self) -> UsageReport:
         """What models over the wire have cost this base so far, summed up by document, model, purpose and day."""
         kb = self._opened()
         await self._questions.write()
         return await usage_report(kb)
-
-    async def reindex(self) -> ReindexReport:
-        """Makes the vectors of the base anew with the configured model, and asks no language model.
-
-        They are built beside the ones before, which answer until all are there; then one commit puts them in their place. Other
-        processes see it with their next question, and refuse it if they have the model before. A call that failed or was killed
-        goes on with the next one. Documents may come and go meanwhile.
-
-        With a model of another dimension call it on a retriever that is not open: the base is opened for it and closed again,
-        and the retriever may be opened afterwards. ``embedding_check="warn"`` opens it before.
-
-        Raises:
-            UpstreamError: The model failed; what it made is kept for the next call.
-            BudgetExceeded: The next call of the model would pass a ceiling; the same.
-            WorkingDirLockedError: It is being done already.
-            StorageError: The base could not be changed; the vectors before are served.
-        """
-        async with self._with_any_model():
-            return await self._ingestion.reindexing.run()
-
-    async def get_embedding(self) -> MadeBy | None:
-        """The embedding model that made the vectors of the base; None while there are none."""
-        self._opened()
-        return await self._ingestion.guard.made_by()
-
-    async def estimate_reindex(self) -> ReindexEstimate:
-        """What :meth:`reindex` would take. Nothing is sent to a model and nothing written.
-
-        Raises:
-            StorageError: The base could not be read.
-        """
-        async with self._with_any_model():
-            return await self._ingestion.reindexing.estimate()
 
     async def verify(self, *, deep: bool = False, repair: bool = False, embed: bool = False) -> VerifyReport:
         """Checks the invariants of the base, and mends what does not hold.

@@ -282,6 +282,7 @@ class CommandEnvironment:
     """What the process environment says to the ``ekr`` command, where a flag does not. Empty and 0: nothing."""
 
     working_dir: str
+    storage: str
     llm_model: str
     embedding_model: str
     embedding_dim: int
@@ -294,6 +295,7 @@ def command_environment() -> CommandEnvironment:
     """Reads the environment of the command now."""
     return CommandEnvironment(
         working_dir=os.environ.get("EKR_WORKING_DIR", ""),
+        storage=os.environ.get("EKR_STORAGE", ""),
         llm_model=os.environ.get("EKR_LLM_MODEL", ""),
         embedding_model=os.environ.get("EKR_EMBEDDING_MODEL", ""),
         embedding_dim=_integer("EKR_EMBEDDING_DIM") or 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from easy_knowledge_retriever.errors import ConfigError
 from easy_knowledge_retriever.kg.base import Storage
@@ -16,7 +16,7 @@ from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.settings import Settings
 
-__all__ = ["STORAGES", "StorageChoice", "open_description"]
+__all__ = ["DEFAULT_BACKEND", "STORAGES", "STORAGE_SETS", "StorageChoice", "StorageSet", "open_description", "storage_set"]
 
 S = TypeVar("S", bound=Storage)
 StorageChoice: TypeAlias = S | Callable[[], S] | str | None
@@ -40,6 +40,49 @@ STORAGES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Class name → module."""
+
+
+class StorageSet(TypedDict):
+    """Class names of the storages of a base, as keywords of the retriever."""
+
+    kv_storage: str
+    doc_status_storage: str
+    vector_storage: str
+    lexical_storage: str
+    graph_storage: str
+
+
+STORAGE_SETS: Mapping[str, StorageSet] = MappingProxyType(
+    {
+        "sqlite": {
+            "kv_storage": "SqliteKVStorage",
+            "doc_status_storage": "SqliteDocStatusStorage",
+            "vector_storage": "SqliteVectorStorage",
+            "lexical_storage": "SqliteLexicalStorage",
+            "graph_storage": "SqliteGraphStorage",
+        },
+        "files": {
+            "kv_storage": "JsonKVStorage",
+            "doc_status_storage": "JsonDocStatusStorage",
+            "vector_storage": "NanoVectorDBStorage",
+            "lexical_storage": "BM25Storage",
+            "graph_storage": "NetworkXStorage",
+        },
+    }
+)
+"""Backend → the storages of a base that is on it alone."""
+DEFAULT_BACKEND: Final = "sqlite"
+
+
+def storage_set(backend: str) -> StorageSet:
+    """The storages of a base that is on one backend alone, as keywords of the retriever.
+
+    Raises:
+        ConfigError: There is no such backend.
+    """
+    if backend not in STORAGE_SETS:
+        raise ConfigError(f"there are no storages {backend!r}", hint=f"one of {', '.join(STORAGE_SETS)}")
+    return STORAGE_SETS[backend]
 
 
 def open_description(

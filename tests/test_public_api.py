@@ -146,10 +146,7 @@ METHODS: dict[str, dict[str, object]] = {
     "merge_entities": {"sources": REQUIRED, "target": REQUIRED},
     "usage": {},
     "cache_size": {},
-    "verify": {"deep": False, "repair": False, "embed": False},
-    "reindex": {},
-    "estimate_reindex": {},
-    "get_embedding": {},
+    "verify": {},
 }
 
 QUERY_PARAM: dict[str, object] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, maintenance, reindexing
+from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, keeping, maintenance
 
 __all__ = ["app", "run"]
 
@@ -22,8 +22,8 @@ importing.register(app)
 asking.register(app)
 graph.register(app)
 cost.register(app)
+keeping.register(app)
 maintenance.register(app)
-reindexing.register(app)
 
 
 def run() -> None:

@@ -10,6 +10,7 @@ from easy_knowledge_retriever.events import Observer
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.storages import DEFAULT_BACKEND, storage_set
 
 __all__ = ["ModelOptions", "embedding_model", "language_model", "reranker", "retriever"]
 
@@ -69,7 +70,11 @@ def reranker(models: ModelOptions) -> OpenAIRerankerService | None:
 
 
 def retriever(
-    working_dir: str, models: ModelOptions, observer: Observer, embedding_check: Literal["error", "warn"]
+    working_dir: str,
+    models: ModelOptions,
+    observer: Observer,
+    embedding_check: Literal["error", "warn"],
+    backend: str = DEFAULT_BACKEND,
 ) -> EasyKnowledgeRetriever:
     """The retriever over ``working_dir`` with these models, not open yet.
 
@@ -78,12 +83,14 @@ def retriever(
         models: What the flags say.
         observer: Told what happens.
         embedding_check: Whether it may be opened with any embedding model.
+        backend: Where its rows are, one of :data:`STORAGE_SETS`.
 
     Raises:
-        ConfigError: An option lacks the one it belongs to.
+        ConfigError: An option lacks the one it belongs to, or there is no such backend.
     """
     return EasyKnowledgeRetriever(
         working_dir=working_dir,
+        **storage_set(backend),
         llm_service=language_model(models),
         embedding_service=embedding_model(models),
         reranker_service=reranker(models),

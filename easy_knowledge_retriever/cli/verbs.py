@@ -25,6 +25,7 @@ from easy_knowledge_retriever.errors import EKRError, NotFound
 from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.settings import Settings, command_environment
+from easy_knowledge_retriever.storages import DEFAULT_BACKEND, STORAGE_SETS
 
 __all__ = ["CLOSED_PIPE", "FAILED_DOCUMENTS", "INTEGRITY_FINDING", "INTERRUPTED", "NOT_FOUND", "USAGE", "Run", "verb"]
 
@@ -43,6 +44,7 @@ class Run:
     assume_yes: bool = False
     working_dir: str = _DEFAULT_FOLDER
     models: ModelOptions = field(default_factory=ModelOptions)
+    backend: str = DEFAULT_BACKEND
 
     def base(self, observer: Observer = ignore, *, create: bool = False, embeds: bool = False) -> EasyKnowledgeRetriever:
         """The retriever over the knowledge base, to be opened with ``async with``.
@@ -61,7 +63,11 @@ class Run:
                 f"there is no knowledge base in {self.working_dir!r}",
                 hint="make one with 'ekr ingest PATH', or name another folder with --working-dir",
             )
-        return retriever(self.working_dir, self.models, observer, "error" if create or embeds else "warn")
+        return retriever(self.working_dir, self.models, observer, "error" if create or embeds else "warn", self.backend)
+
+    def other_base(self, working_dir: str, backend: str, observer: Observer = ignore) -> EasyKnowledgeRetriever:
+        """A retriever over another base, not open, which there need not be yet."""
+        return retriever(working_dir, self.models, observer, "warn", backend)
 
     def confirm(self, question: str) -> bool:
         """Whether the user agrees, with ``--yes`` or on standard input; no answer is a no."""
@@ -79,6 +85,7 @@ _Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say 
 _NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment does the same.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _WorkingDir = Annotated[str, typer.Option("--working-dir", "-d", help="Folder of the knowledge base. [EKR_WORKING_DIR]")]
+_Storage = Annotated[str, typer.Option("--storage", help=f"Where its rows are: {', '.join(STORAGE_SETS)}. [EKR_STORAGE]")]
 _LlmModel = Annotated[str, typer.Option("--llm-model", help="Language model of an endpoint. [EKR_LLM_MODEL]")]
 _LlmUrl = Annotated[str, typer.Option("--llm-url", help="Its base URL. [OPENAI_BASE_URL]")]
 _EmbeddingModel = Annotated[str, typer.Option("--embedding-model", help="Embedding model of an endpoint. [EKR_EMBEDDING_MODEL]")]
@@ -100,6 +107,7 @@ _OUTPUT_FLAGS: dict[str, tuple[object, object]] = {
 _BASE_FLAGS: dict[str, tuple[object, object]] = {
     "yes": (_Yes, False),
     "working_dir": (_WorkingDir, ""),
+    "storage": (_Storage, ""),
     "llm_model": (_LlmModel, ""),
     "llm_url": (_LlmUrl, ""),
     "embedding_model": (_EmbeddingModel, ""),
@@ -167,7 +175,8 @@ def _run(name: str, given: dict[str, Any]) -> Run:
         max_llm_calls=given.get("max_llm_calls"),
         max_minutes=given.get("max_minutes"),
     )
-    return Run(screen, given["yes"], given["working_dir"] or said.working_dir or _DEFAULT_FOLDER, models)
+    folder = given["working_dir"] or said.working_dir or _DEFAULT_FOLDER
+    return Run(screen, given["yes"], folder, models, given["storage"] or said.storage or DEFAULT_BACKEND)
 
 
 def _ended(run: Run, function: Callable[..., Any], values: dict[str, Any]) -> int:

@@ -18,6 +18,7 @@ from easy_knowledge_retriever.cli.demo import demo_documents
 from easy_knowledge_retriever.cli.services import ModelOptions
 from easy_knowledge_retriever.events import Observer
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.storages import DEFAULT_BACKEND, storage_set
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 
 
@@ -39,11 +40,16 @@ Ekr = Callable[..., Ended]
 
 
 def faked(
-    working_dir: str, models: ModelOptions, observer: Observer, embedding_check: Literal["error", "warn"]
+    working_dir: str,
+    models: ModelOptions,
+    observer: Observer,
+    embedding_check: Literal["error", "warn"],
+    backend: str = DEFAULT_BACKEND,
 ) -> EasyKnowledgeRetriever:
     """A retriever that embeds with a fake."""
     return EasyKnowledgeRetriever(
         working_dir=working_dir,
+        **storage_set(backend),
         embedding_service=FakeEmbeddingService(models.embedding_dim or 256),
         observer=observer,
         embedding_check=embedding_check,

@@ -1,0 +1,95 @@
+"""Verbs that keep a base: export, import, migrate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from easy_knowledge_retriever.cli.output import Screen, counted
+from easy_knowledge_retriever.cli.verbs import Run, verb
+from easy_knowledge_retriever.events import BaseProgress, Event, Observer, ignore
+from easy_knowledge_retriever.storages import DEFAULT_BACKEND, STORAGE_SETS
+
+__all__ = ["register"]
+
+_Path = Annotated[str, typer.Argument(metavar="PATH", help="The file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these verbs."""
+    verb(app, "export")(export)
+    verb(app, "import")(import_base)
+    verb(app, "migrate")(migrate)
+
+
+async def export(run: Run, path: _Path) -> None:
+    """Writes the whole base to a file of lines of JSON, from which 'ekr import' makes it again on any storage.
+
+    Example: ekr export base.jsonl
+
+    The file is the base as it is at this moment, whatever is ingested meanwhile.
+    """
+    with _told(run.screen) as observer:
+        async with run.base(observer) as rag:
+            counts = await rag.export(path)
+    rows = counts.total()
+    run.screen.result({"path": path, "rows": counts}, lambda: run.screen.say(f"{counted(rows, 'row')} in {path}", style="bold"))
+
+
+async def import_base(run: Run, path: _Path) -> None:
+    """Makes a base of a file that 'ekr export' wrote. The folder of the base is new, or half of this import.
+
+    Example: ekr import base.jsonl --working-dir ./copy
+
+    What is interrupted cannot be used until the same import was run again, which goes on where it stopped.
+    """
+    with _told(run.screen) as observer:
+        rows = await run.base(observer, create=True).import_base(path)
+    run.screen.result(
+        {"working_dir": run.working_dir, "rows": rows},
+        lambda: run.screen.say(f"{counted(rows, 'row')} in {run.working_dir}", style="bold"),
+    )
+
+
+async def migrate(
+    run: Run,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The working_dir of the new base.")],
+    to: Annotated[str, typer.Option("--to", help=f"Its storages: {', '.join(STORAGE_SETS)}.")] = DEFAULT_BACKEND,
+) -> None:
+    """Copies the base to other storages and compares what came of it row by row. The base itself is only read.
+
+    Example: ekr migrate ./moved --to files
+
+    What is interrupted cannot be used until the same migration was run again, which goes on where it stopped.
+    """
+    with _told(run.screen) as observer:
+        async with run.base(observer) as rag:
+            rows = await rag.migrate_to(run.other_base(folder, to))
+
+    def show() -> None:
+        run.screen.say(f"{counted(rows, 'row')} in {folder}, the same as in {run.working_dir}", style="bold")
+        if to != DEFAULT_BACKEND:
+            run.screen.say(f"use it with --storage {to}, or EKR_STORAGE={to}")
+
+    run.screen.result({"working_dir": folder, "storage": to, "rows": rows}, show)
+
+
+@contextmanager
+def _told(screen: Screen) -> Iterator[Observer]:
+    """An observer that shows on a terminal how far it is."""
+    if not screen.lively:
+        yield ignore
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen.err, transient=True) as bars:
+        task = bars.add_task("", total=None)
+
+        def show(event: Event, /) -> None:
+            if isinstance(event, BaseProgress):
+                bars.update(task, description=f"{event.step}: {event.rows} rows, {event.role}")
+
+        yield show

@@ -1,0 +1,27 @@
+"""Emptying a base, so that it is one that never held anything."""
+
+from __future__ import annotations
+
+from easy_knowledge_retriever.ingestion.stamps import Stamps, put_stamps, stamps_of
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
+from easy_knowledge_retriever.kg.vector_storage.live import LIVE
+
+__all__ = ["drop_all"]
+
+
+async def drop_all(kb: KnowledgeBase) -> None:
+    """Drops every row but which set of vectors is served, and how often the base has changed.
+
+    That number goes on, so that a change that was planned before is not committed after.
+
+    Raises:
+        StorageError: A storage failed; where it has transactions, nothing was dropped.
+    """
+    async with kb.transaction() as inside:
+        before = await stamps_of(inside)
+        for storage in inside.storages():
+            if storage is not inside.vector_index:
+                await storage.drop()
+        await inside.vector_index.delete_many([key async for key, _ in inside.vector_index.scan() if key != LIVE])
+        if before.generation:
+            await put_stamps(inside, Stamps(), Stamps(before.generation + 1))
