@@ -18,10 +18,11 @@ from easy_knowledge_retriever.events import Observer, ignore
 from easy_knowledge_retriever.importing.lightrag import ImportReport, LightRAGImport
 from easy_knowledge_retriever.importing.lightrag_index import is_lightrag_index, read_lightrag_index
 from easy_knowledge_retriever.ingestion.deciding import decided_apart, decided_one
-from easy_knowledge_retriever.ingestion.model_guard import check_dimension
+from easy_knowledge_retriever.ingestion.model_guard import MadeBy, check_dimension
 from easy_knowledge_retriever.ingestion.origins import File, Given
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
+from easy_knowledge_retriever.ingestion.reindexing import ReindexEstimate, ReindexReport
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
 from easy_knowledge_retriever.ingestion.verification import VerifyReport, verify
 from easy_knowledge_retriever.kg.graph_storage.base import GraphCounts, GraphStorage
@@ -303,6 +304,23 @@ class EasyKnowledgeRetriever:
         self._loop = asyncio.get_running_loop()
         self._ingestion.guard.forget()
         self._budget.start()
+
+    @asynccontextmanager
+    async def _with_any_model(self) -> AsyncIterator[None]:
+        """The base open, whatever model made its vectors."""
+        if self._loop is not None:
+            self._opened()
+            yield
+            return
+        async with AsyncExitStack() as stack:
+            await self._kb.open()
+            stack.push_async_callback(self._kb.close)
+            self._loop = asyncio.get_running_loop()
+            self._budget.start()
+            try:
+                yield
+            finally:
+                self._loop = None
 
     async def finalize_storages(self) -> None:
         """Closes everything, all of it even if one part fails. A second call does nothing.
@@ -832,6 +850,39 @@ class EasyKnowledgeRetriever:
         kb = self._opened()
         await self._questions.write()
         return await usage_report(kb)
+
+    async def reindex(self) -> ReindexReport:
+        """Makes the vectors of the base anew with the configured model, and asks no language model.
+
+        They are built beside the ones before, which answer until all are there; then one commit puts them in their place. Other
+        processes see it with their next question, and refuse it if they have the model before. A call that failed or was killed
+        goes on with the next one. Documents may come and go meanwhile.
+
+        With a model of another dimension call it on a retriever that is not open: the base is opened for it and closed again,
+        and the retriever may be opened afterwards. ``embedding_check="warn"`` opens it before.
+
+        Raises:
+            UpstreamError: The model failed; what it made is kept for the next call.
+            BudgetExceeded: The next call of the model would pass a ceiling; the same.
+            WorkingDirLockedError: It is being done already.
+            StorageError: The base could not be changed; the vectors before are served.
+        """
+        async with self._with_any_model():
+            return await self._ingestion.reindexing.run()
+
+    async def get_embedding(self) -> MadeBy | None:
+        """The embedding model that made the vectors of the base; None while there are none."""
+        self._opened()
+        return await self._ingestion.guard.made_by()
+
+    async def estimate_reindex(self) -> ReindexEstimate:
+        """What :meth:`reindex` would take. Nothing is sent to a model and nothing written.
+
+        Raises:
+            StorageError: The base could not be read.
+        """
+        async with self._with_any_model():
+            return await self._ingestion.reindexing.estimate()
 
     async def verify(self, *, deep: bool = False, repair: bool = False, embed: bool = False) -> VerifyReport:
         """Checks the invariants of the base, and mends what does not hold.

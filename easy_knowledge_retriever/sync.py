@@ -15,6 +15,7 @@ from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from easy_knowledge_retriever.ingestion.reindexing import ReindexReport
     from easy_knowledge_retriever.kg.usage_report import UsageReport
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
@@ -110,6 +111,10 @@ class SyncRetriever:
     def estimate(self, file_paths: str | Path | Sequence[str | Path] = (), **options: Any) -> Estimate:
         """See :meth:`EasyKnowledgeRetriever.estimate`."""
         return self._run(lambda: self._retriever.estimate(file_paths, **options))
+
+    def reindex(self) -> ReindexReport:
+        """See :meth:`EasyKnowledgeRetriever.reindex`."""
+        return asyncio.run_coroutine_threadsafe(self._retriever.reindex(), self._running()).result()
 
     def usage(self) -> UsageReport:
         """See :meth:`EasyKnowledgeRetriever.usage`."""

@@ -376,6 +376,12 @@ class RelationKey(NamedTuple):
         """The pair as one string, for indexes that know strings only."""
         return f"{len(self.first)}:{self.first}{self.second}"
 
+    @classmethod
+    def of_id(cls, id: str) -> RelationKey:
+        """The pair of such a string."""
+        length, _, pair = id.partition(":")
+        return cls(pair[: int(length)], pair[int(length) :])
+
 
 class Fragment(NamedTuple):
     """What one chunk says of an entity or a relation."""

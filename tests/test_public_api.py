@@ -146,7 +146,10 @@ METHODS: dict[str, dict[str, object]] = {
     "merge_entities": {"sources": REQUIRED, "target": REQUIRED},
     "usage": {},
     "cache_size": {},
-    "verify": {},
+    "verify": {"deep": False, "repair": False, "embed": False},
+    "reindex": {},
+    "estimate_reindex": {},
+    "get_embedding": {},
 }
 
 QUERY_PARAM: dict[str, object] = {

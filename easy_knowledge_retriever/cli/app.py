@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, keeping, maintenance
+from easy_knowledge_retriever.cli import asking, cost, demo, documents, graph, importing, keeping, maintenance, reindexing
 
 __all__ = ["app", "run"]
 
@@ -24,6 +24,7 @@ graph.register(app)
 cost.register(app)
 keeping.register(app)
 maintenance.register(app)
+reindexing.register(app)
 
 
 def run() -> None:

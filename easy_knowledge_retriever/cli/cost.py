@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from easy_knowledge_retriever.spending.account import Amount
 from easy_knowledge_retriever.spending.estimate import Estimate, Range
 from easy_knowledge_retriever.types import Usage
 
-__all__ = ["register", "show_estimate", "spent", "total_cost"]
+__all__ = ["register", "show_estimate", "show_ranges", "spent", "total_cost"]
 
 
 class By(enum.StrEnum):
@@ -131,15 +131,27 @@ def show_estimate(screen: Screen, estimate: Estimate) -> None:
         ("tokens embedded", estimate.embedding_tokens),
         ("seconds", estimate.seconds),
     ]
-    shown = [(name, *_bar(bar, ",.0f")) for name, bar in rows if bar.high]
-    if estimate.cost is None:
-        shown.append(("cost", "", "unpriced", ""))
-    elif shown:
-        shown.append(("cost", *_bar(estimate.cost, ",.4f")))
-    if shown:
-        screen.table(("", "at least", "expected", "at most"), shown, right=("at least", "expected", "at most"))
+    if show_ranges(screen, rows, estimate.cost):
         seen = f"{estimate.seen_calls:,} earlier calls" if estimate.seen_calls else "defaults: nothing was seen of this model yet"
         screen.note(f"rests on {seen}")
+
+
+def show_ranges(screen: Screen, rows: Sequence[tuple[str, Range]], cost: Range | None) -> bool:
+    """What something would take; whether there was anything to show.
+
+    Args:
+        screen: Where.
+        rows: Names and numbers.
+        cost: None if it is not known.
+    """
+    shown = [(name, *_bar(bar, ",.0f")) for name, bar in rows if bar.high]
+    if cost is None:
+        shown.append(("cost", "", "unpriced", ""))
+    elif shown:
+        shown.append(("cost", *_bar(cost, ",.4f")))
+    if shown:
+        screen.table(("", "at least", "expected", "at most"), shown, right=("at least", "expected", "at most"))
+    return bool(shown)
 
 
 def _bar(bar: Range, form: str) -> tuple[str, str, str]:

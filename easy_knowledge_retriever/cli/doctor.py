@@ -180,5 +180,9 @@ async def _store(run: Run) -> str:
     if not Path(run.working_dir).is_dir():
         return "none yet"
     async with run.base() as rag:
-        counts = await rag.get_processing_status()
-        return f"opens; {counted(sum(counts.values()), 'document')}"
+        counts, model = await rag.get_processing_status(), await rag.get_embedding()
+    documents = counted(sum(counts.values()), "document")
+    if model is None:
+        return f"opens; {documents}"
+    opened = f"opens; {documents}, vectors of {model.fingerprint} with {model.dimension} dimensions"
+    return opened if model.is_configured else _Warned(f"{opened}, not those of the model configured: run 'ekr reindex'")

@@ -29,13 +29,13 @@ from easy_knowledge_retriever.spending.kept import KeptReplies
 from easy_knowledge_retriever.spending.prices import Price
 from easy_knowledge_retriever.types import Chunk, Document, Usage
 
-__all__ = ["Estimating"]
+__all__ = ["EMBEDDING_LATENCY", "OTHER_TOKENIZER", "Estimating", "priced"]
 
 _ENOUGH: Final = 10
 """Calls in the ledger from which on it is trusted."""
 _SEEN: Final = (0.5, 2.0)
 """From what share to what multiple of a mean that was seen."""
-_OTHER_TOKENIZER: Final = (0.8, 1.25)
+OTHER_TOKENIZER: Final = (0.8, 1.25)
 """How far the tokens of the model's own tokenizer may be from ours."""
 _MESSAGE: Final = 4
 _ANSWER_TOKENS: Final = Range(10, 60, 300)
@@ -60,7 +60,7 @@ _SUMMARIES_A_DOCUMENT: Final = Range(0, 0, 3)
 _SUMMARY_PROMPT: Final = Range(200, 600, 3000)
 _LATENCY: Final = Range(0.5, 4.0, 30.0)
 """Seconds a call of a language model takes before one was seen."""
-_EMBEDDING_LATENCY: Final = Range(0.05, 0.5, 5.0)
+EMBEDDING_LATENCY: Final = Range(0.05, 0.5, 5.0)
 _WHOLE: Final = 256
 """Texts of a request to an embedding model that names no size of its own."""
 _ROUNDED_UP: Final = 3
@@ -193,9 +193,9 @@ class Estimating:
             sent = sum(self._count(message.content) + _MESSAGE for message in outlook.messages)
             first = self._answer(outlook.chunk)
             rounds = (_ROUNDS if always else _ROUNDS_WHERE_MISSING) * outlook.further
-            again = (first + Range.exactly(sent)) * Range.around(1, *_OTHER_TOKENIZER)
+            again = (first + Range.exactly(sent)) * Range.around(1, *OTHER_TOKENIZER)
             calls += Range.exactly(1) + rounds
-            prompt += Range.around(sent, *_OTHER_TOKENIZER) + again * rounds
+            prompt += Range.around(sent, *OTHER_TOKENIZER) + again * rounds
             completion += first + first * _FURTHER * rounds
         return calls, prompt, completion
 
@@ -226,7 +226,7 @@ class Estimating:
         counted = sum(self._count(chunk.indexed_text) for chunk in own)
         said = _GRAPH_TEXT * completion if self._extractor is not None else _LOCAL_TEXT * counted
         texts = Range.exactly(len(own)) + said * (1 / _TEXT)
-        return self._requests(texts, len(own)), Range.around(counted, *_OTHER_TOKENIZER) + said
+        return self._requests(texts, len(own)), Range.around(counted, *OTHER_TOKENIZER) + said
 
     def _requests(self, texts: Range, own: int) -> Range:
         batch = self._vectors.batch or _WHOLE
@@ -238,7 +238,7 @@ class Estimating:
         parts = (
             _chat_cost(self._reading, *reading),
             _chat_cost(self._summing, *summing),
-            _priced(self._vectors.price, embedding_tokens=embedded) if embedded.high else NOTHING,
+            priced(self._vectors.price, embedding_tokens=embedded) if embedded.high else NOTHING,
         )
         return None if None in parts else total_range(part for part in parts if part is not None)
 
@@ -251,7 +251,7 @@ class Estimating:
             reading = (calls * latency * (1 / self._reading.at_once)).at_least(latency)
         like = self._summed if self._summed.enough else self._extracted
         summing = NOTHING if self._summing is None else summaries * _latency(like, _LATENCY) * (1 / self._summing.at_once)
-        embedding = texts * _latency(self._embedded, _EMBEDDING_LATENCY) * (1 / self._vectors.at_once)
+        embedding = texts * _latency(self._embedded, EMBEDDING_LATENCY) * (1 / self._vectors.at_once)
         return reading.at_least(embedding) + summing
 
 
@@ -269,10 +269,10 @@ def _latency(seen: _Seen, default: Range) -> Range:
 def _chat_cost(terms: Terms | None, prompt: Range, completion: Range) -> Range | None:
     if terms is None or not prompt.high:
         return NOTHING
-    return _priced(terms.price, prompt_tokens=prompt, completion_tokens=completion)
+    return priced(terms.price, prompt_tokens=prompt, completion_tokens=completion)
 
 
-def _priced(price: Price | None, **tokens: Range) -> Range | None:
+def priced(price: Price | None, **tokens: Range) -> Range | None:
     """What so many tokens cost; None if the price is not known."""
     if price is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from easy_knowledge_retriever.llm.base import EmbeddingService
 from easy_knowledge_retriever.settings import Settings
 from easy_knowledge_retriever.types import FloatVectors
 
-__all__ = ["PROBES", "SAME_MODEL", "ModelGuard", "check_dimension", "model_of"]
+__all__ = ["PROBES", "SAME_MODEL", "MadeBy", "ModelGuard", "check_dimension", "model_of"]
 
 logger = logging.getLogger("easy_knowledge_retriever")
 
@@ -51,6 +52,16 @@ def _differ(made: EmbeddingStamp, asked: EmbeddingStamp) -> str:
         f"the base was made with {made.fingerprint!r} of dimension {made.dimension}, "
         f"the model configured is {asked.fingerprint!r} of dimension {asked.dimension}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """The model that made the vectors of a base."""
+
+    fingerprint: str
+    dimension: int
+    is_configured: bool
+    """Whether it is the one that is configured."""
 
 
 class ModelGuard:
@@ -98,6 +109,11 @@ class ModelGuard:
         check_dimension(stamps, self._embedding)
         self._known = made
         self._refuse(_differ(made or asked, asked))
+
+    async def made_by(self) -> MadeBy | None:
+        """The model that made the vectors; None while there are none."""
+        made = (await stamps_of(self._kb)).embedding
+        return MadeBy(made.fingerprint, made.dimension, made == model_of(self._embedding)) if made is not None else None
 
     async def probe(self) -> None:
         """Compares what the model makes of the probes with what it made of them once; asked for once an opening.

@@ -25,6 +25,7 @@ from easy_knowledge_retriever.ingestion.model_guard import ModelGuard
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, identity_of, without_broken_characters
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
 from easy_knowledge_retriever.ingestion.progress import Run, now
+from easy_knowledge_retriever.ingestion.reindexing import Reindexing
 from easy_knowledge_retriever.ingestion.retrying import record_to_retry, served
 from easy_knowledge_retriever.ingestion.sharing import Twin, twin_of
 from easy_knowledge_retriever.ingestion.stamps import stamps_of
@@ -241,6 +242,11 @@ class Ingestion:
             await repair(self._kb, means)
             if embed:
                 await embed_missing(self._kb, self._embedding, self.guard.stamp)
+
+    @property
+    def reindexing(self) -> Reindexing:
+        """What makes the vectors of the base anew."""
+        return Reindexing(self._kb, self._embedding, self.guard, self._turn, self._count, self._observer)
 
     async def retry_document(self, document_id: str) -> IngestReport:
         """Asks the language model about each chunk of a document that it has not read: because it failed, or was not there.

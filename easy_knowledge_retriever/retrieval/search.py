@@ -28,7 +28,7 @@ from easy_knowledge_retriever.types import (
     SearchFilter,
 )
 
-__all__ = ["IndexSearches", "relation_key"]
+__all__ = ["IndexSearches"]
 
 WALK_HOPS = 2
 WALK_DEGREE = 60
@@ -36,12 +36,6 @@ WALK_DEGREE = 60
 AT_NAME = 100
 """Relations at one name, heaviest first, that are read for a question."""
 DAMPING = 0.6
-
-
-def relation_key(vector_id: str) -> RelationKey:
-    """The key whose ``RelationKey.id`` this is."""
-    length, _, names = vector_id.partition(":")
-    return RelationKey(names[: int(length)], names[int(length) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class IndexSearches:
 
     async def relations(self, query: AnalyzedQuery) -> GraphFacts:
         """The relations nearest to the high keywords, those at the names that speak of them, and the entities at their ends."""
-        keys = [relation_key(hit.id) for hit in await self._near_relations(query)]
+        keys = [RelationKey.of_id(hit.id) for hit in await self._near_relations(query)]
         at = await self.kb.graph.relation_keys_of(query.names, self.filter, AT_NAME)
         at_names = list(dict.fromkeys(pair for name in query.names for pair in at.get(name, ())))
         found = await self.kb.graph.relations([*keys, *at_names])
@@ -167,7 +161,7 @@ class IndexSearches:
         if query.vector is None or not pairs:
             return {}
         hits = await self.kb.relation_vectors.search(query.vector, limit or len(pairs), ids={pair.id for pair in pairs})
-        return {relation_key(hit.id): hit.score for hit in hits}
+        return {RelationKey.of_id(hit.id): hit.score for hit in hits}
 
     async def _statements(self, query: AnalyzedQuery) -> dict[str, float]:
         """Ends of the statements nearest to the question, with the weight of each as a start."""
@@ -179,11 +173,11 @@ class IndexSearches:
         else:
             ids = await self._visible_relations()
         hits = self._near(await self.kb.relation_vectors.search(query.vector, 3 * FOLLOWED, ids=ids))
-        found = await self.kb.graph.relations([relation_key(hit.id) for hit in hits])
-        described = [hit for hit in hits if (key := relation_key(hit.id)) in found and found[key].description]
+        found = await self.kb.graph.relations([RelationKey.of_id(hit.id) for hit in hits])
+        described = [hit for hit in hits if (key := RelationKey.of_id(hit.id)) in found and found[key].description]
         weights: dict[str, float] = {}
         for rank, hit in enumerate(described[:FOLLOWED], start=1):
-            for end in relation_key(hit.id):
+            for end in RelationKey.of_id(hit.id):
                 weights[end] = weights.get(end, 0.0) + hit.score / rank
         return weights
 

@@ -236,6 +236,22 @@ def test_another_model_is_refused_where_it_would_be_used(ingested: Ekr, tmp_path
     assert "ekr reindex" in found.out
 
 
+def test_reindex_says_what_it_takes_and_makes_the_vectors_of_the_other_model(ingested: Ekr) -> None:
+    other = ("--embedding-dim", "32")
+    assert "run 'ekr reindex'" in ingested("doctor", *other).out
+    planned = ingested("reindex", "--dry-run", *other, "--json").document
+    assert "vectors" in ingested("reindex", "--dry-run", *other).out
+    assert ingested("query", QUESTION).code == 0
+    done = ingested("reindex", *other)
+    assert done.code == 0
+    assert f"{planned['vectors']} vectors of fake-bag-of-words/32" in done.out
+    assert f"{planned['vectors']} of {planned['vectors']} vectors" in done.err
+    assert ingested("query", QUESTION, *other).code == 0
+    assert ingested("query", QUESTION).code == 9
+    assert ingested("verify", "--deep", *other).code == 0
+    assert ingested("reindex", *other, "--json").document["before"] == "fake-bag-of-words/32"
+
+
 def test_formats_and_version(ekr: Ekr) -> None:
     assert {".md", ".txt", ".pdf"} <= set(ekr("formats", "--json").document["formats"])
     assert ".pdf" in ekr("formats").out

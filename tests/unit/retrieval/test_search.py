@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.retrieval.base import Searches
-from easy_knowledge_retriever.retrieval.search import IndexSearches, relation_key
+from easy_knowledge_retriever.retrieval.search import IndexSearches
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 from easy_knowledge_retriever.types import AnalyzedQuery, GraphFacts, Hit, RelationKey, SearchFilter
 from tests.flows.querying_base import small_base
@@ -18,7 +18,7 @@ from tests.flows.querying_base import small_base
 @given(one=st.text(), other=st.text())
 def test_the_id_of_a_relation_can_be_read_back(one: str, other: str) -> None:
     key = RelationKey.of(one, other)
-    assert relation_key(key.id) == key
+    assert RelationKey.of_id(key.id) == key
 
 
 def searches(kb: KnowledgeBase, **changes: object) -> IndexSearches:
