@@ -30,8 +30,6 @@ class Places(ABC):
     """
 
     store: str
-    uses: str = ""
-    """Further folders of the package whose failpoints this store passes."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -47,6 +45,11 @@ class Places(ABC):
     @abstractmethod
     def drop(self, place: Place) -> None:
         """Takes a base away."""
+
+    @staticmethod
+    @abstractmethod
+    def size(place: Place) -> int:
+        """Bytes it takes."""
 
     @staticmethod
     @abstractmethod
@@ -67,6 +70,10 @@ class Folders(Places):
 
     def drop(self, place: Place) -> None:
         shutil.rmtree(place.where)
+
+    @staticmethod
+    def size(place: Place) -> int:
+        return sum(path.stat().st_size for path in Path(place.where).rglob("*") if path.is_file())
 
 
 class SqlitePlaces(Folders):
