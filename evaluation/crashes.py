@@ -1,4 +1,4 @@
-"""Processes that ingest, replace and delete are killed at random times; what becomes of the base?
+"""Processes that ingest, replace, delete and reindex are killed at random times; what becomes of the base?
 
     python -m evaluation.crashes --store sqlite --kills 300
 
@@ -27,11 +27,12 @@ from rich.table import Table
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.types import DocStatus
 from evaluation.crashing.places import PLACES, Place, Places
-from evaluation.crashing.worker import TEXTS, Worker, play, retriever, write_texts
+from evaluation.crashing.worker import DIMENSION, TEXTS, Worker, play, retriever, write_texts
 
 __all__ = ["Tally", "run"]
 
 NAMES = ("ash", "birch", "cedar", "elm", "fir")
+DIMENSIONS = (12, 16, 24)
 STEPS = 10
 """What a process that is not killed does."""
 
@@ -74,14 +75,22 @@ class _Seen:
 
 
 async def _seen(place: Place) -> _Seen:
+    dimension = await _dimension(place)
     start = time.perf_counter()
-    async with retriever(place) as rag:
+    async with retriever(place, dimension) as rag:
         seconds = time.perf_counter() - start
         findings = (await rag.verify(deep=True)).findings
         whole = await canonical_dump(rag._kb)
         interrupted = await rag.get_docs_by_status(DocStatus.INTERRUPTED)
     served = tuple(line for line in whole.splitlines() if not line.startswith(('["status"', '["staged')))
     return _Seen(served, whole, len(interrupted), len(findings), seconds)
+
+
+async def _dimension(place: Place) -> int:
+    """Of the vectors that are served."""
+    async with retriever(place) as rag:
+        made = await rag.get_embedding()
+    return made.dimension if made else DIMENSION
 
 
 class Trial:
@@ -109,9 +118,11 @@ class Trial:
         return self.tally
 
     def _step(self) -> str:
-        name = self._draw.choice(NAMES)
-        if self._draw.random() < 0.25:
+        name, drawn = self._draw.choice(NAMES), self._draw.random()
+        if drawn < 0.2:
             return f"delete:{name}"
+        if drawn < 0.3:
+            return f"reindex:{self._draw.choice(DIMENSIONS)}"
         return f"ingest:{name}:{self._draw.choice(sorted(TEXTS))}"
 
     def _play(self, *places_and_steps: Place | list[str]) -> None:
@@ -119,11 +130,11 @@ class Trial:
         for place in places:
             assert isinstance(place, Place)
             assert isinstance(steps, list)
-            asyncio.run(play(place, self._texts, steps))
+            asyncio.run(play(place, self._texts, steps, dimension=asyncio.run(_dimension(place))))
 
     def _kill(self, steps: list[str]) -> None:
         tally = self.tally
-        worker = Worker(self._killed, self._texts, steps)
+        worker = Worker(self._killed, self._texts, steps, dimension=asyncio.run(_dimension(self._killed)))
         worker.wait_until_ready()
         start = time.perf_counter()
         time.sleep(self._draw.uniform(0.0, self._span))

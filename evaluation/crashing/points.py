@@ -47,13 +47,31 @@ _DELETE = (
     "delete-before-commit",
     "delete-after-commit",
 )
+_REINDEX = ("reindex-batch", "new-index-built", "pointer-swapped", "old-dropped")
 STEPS: Mapping[str, str] = MappingProxyType(
-    {"ingest": "ingest:brandt:brandt", "replace": "ingest:verdel:verdel, again", "delete": "delete:verdel"}
+    {
+        "ingest": "ingest:brandt:brandt",
+        "replace": "ingest:verdel:verdel, again",
+        "delete": "delete:verdel",
+        "reindex": "reindex:24",
+    }
 )
 """The steps that are killed, on a base that holds ``verdel`` and ``kell``."""
-POINTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"ingest": _INGEST, "replace": _INGEST, "delete": _DELETE})
+POINTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"ingest": _INGEST, "replace": _INGEST, "delete": _DELETE, "reindex": _REINDEX}
+)
 """Of each step, whatever the store."""
-COMMITTED = frozenset({"tx-after-commit", "summary-call", "summary-durable", "event-published", "delete-after-commit"})
+COMMITTED = frozenset(
+    {
+        "tx-after-commit",
+        "summary-call",
+        "summary-durable",
+        "event-published",
+        "delete-after-commit",
+        "pointer-swapped",
+        "old-dropped",
+    }
+)
 """Where the new state is there already."""
 BY_THE_STORE: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"sqlite": {"open": ("file-draft", "before-dir-fsync"), "replace": ("index-swap",), "delete": ("index-swap",)}}

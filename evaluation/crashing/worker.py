@@ -22,7 +22,7 @@ from easy_knowledge_retriever.testing.replies import Chat, assistant
 from easy_knowledge_retriever.text.hashing import document_id
 from evaluation.crashing.places import PLACES, Place
 
-__all__ = ["TEXTS", "Worker", "play", "retriever", "write_texts"]
+__all__ = ["DIMENSION", "TEXTS", "Worker", "play", "retriever", "write_texts"]
 
 TEXTS = {
     "verdel": "The Verdel is a river of Ostrania. It rises near Mount Kell.\n\nIn Marlow, Ida Brandt crossed the Verdel.",
@@ -95,7 +95,9 @@ def _silent(step: str) -> None:
     """Nobody asks."""
 
 
-async def play(place: Place, texts: Path, steps: Sequence[str], done: Callable[[str], None] = _silent, dimension: int = 0) -> int:
+async def play(
+    place: Place, texts: Path, steps: Sequence[str], done: Callable[[str], None] = _silent, dimension: int = DIMENSION
+) -> int:
     """Opens the base, takes the steps, and says of each when it is done; gives how often the language model was asked.
 
     Args:
@@ -103,13 +105,18 @@ async def play(place: Place, texts: Path, steps: Sequence[str], done: Callable[[
         texts: Where the files are that steps ingest.
         steps: The steps.
         done: Is told of each step.
-        dimension: Of the vectors of the model that is there already.
+        dimension: Of the vectors of the embedding model, until a step makes them anew with another one.
     """
-    model = FakeLLMService(_reply)
-    async with retriever(place, dimension or DIMENSION, model) as rag:
-        for step in steps:
-            await _take(rag, texts, *step.split(":"))
-            done(step)
+    model, left = FakeLLMService(_reply), list(steps)
+    while left:
+        action, _, asked = left[0].partition(":")
+        dimension = int(asked) if action == "reindex" else dimension
+        async with retriever(place, dimension, model) as rag:
+            while left:
+                await _take(rag, texts, *left[0].split(":"))
+                done(left.pop(0))
+                if left and left[0].startswith("reindex:"):
+                    break
     return model.calls
 
 
@@ -118,15 +125,17 @@ async def _take(rag: EasyKnowledgeRetriever, texts: Path, action: str, name: str
         await rag.ingest(texts / f"{text}.md", name=name)
     elif action == "delete":
         await rag.adelete_by_doc_id(document_id(name))
+    elif action == "reindex":
+        await rag.reindex()
     else:
         await rag.summarize()
 
 
-def _work(place: Place, texts: Path, steps: Sequence[str], failpoints: str, says: Connection) -> None:
+def _work(place: Place, texts: Path, steps: Sequence[str], dimension: int, failpoints: str, says: Connection) -> None:
     os.environ["EKR_FAILPOINTS"] = failpoints
     origins._WORTH_KEEPING = 0.0  # type: ignore[misc]  # every parse is kept, so that a crash may come between
     says.send("ready")
-    asyncio.run(play(place, texts, steps, says.send))
+    asyncio.run(play(place, texts, steps, says.send, dimension))
 
 
 _context = multiprocessing.get_context("forkserver")
@@ -143,11 +152,13 @@ class Worker:
         texts: Where the files are that steps ingest.
         steps: The steps.
         failpoints: What ``EKR_FAILPOINTS`` is there.
+        dimension: Of the vectors of its model.
     """
 
-    def __init__(self, place: Place, texts: Path, steps: Sequence[str], failpoints: str = "") -> None:
+    def __init__(self, place: Place, texts: Path, steps: Sequence[str], failpoints: str = "", dimension: int = DIMENSION) -> None:
         self._hears, says = _context.Pipe(duplex=False)
-        self._process: BaseProcess = _context.Process(target=_work, args=(place, texts, tuple(steps), failpoints, says))
+        given = (place, texts, tuple(steps), dimension, failpoints, says)
+        self._process: BaseProcess = _context.Process(target=_work, args=given)
         self._process.start()
         says.close()
         self.acknowledged: list[str] = []

@@ -18,7 +18,7 @@ from easy_knowledge_retriever.text.hashing import document_id
 from easy_knowledge_retriever.types import DocStatus
 from evaluation.crashing.places import PLACES, Place, Places
 from evaluation.crashing.points import BY_THE_STORE, COMMITTED, POINTS, STEPS
-from evaluation.crashing.worker import Worker, play, retriever, write_texts
+from evaluation.crashing.worker import DIMENSION, Worker, play, retriever, write_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = ["ingest:verdel:verdel", "ingest:kell:kell"]
@@ -47,13 +47,18 @@ class State:
         return [line for line in self.dump.splitlines() if not line.startswith(('["status"', '["staged'))]
 
 
-async def state_of(place: Place) -> State:
+async def state_of(place: Place, dimension: int = DIMENSION) -> State:
     """A base written out, after a look whether it is sound."""
-    async with retriever(place) as rag:
+    async with retriever(place, dimension) as rag:
         assert (await rag.verify(deep=True)).findings == ()
         entities = await rag._kb.graph.entities(await rag._kb.graph.keys())
         summaries = {key: entity.summary for key, entity in entities.items() if entity.summary or entity.pending}
         return State(await canonical_dump(rag._kb), summaries)
+
+
+def dimension_after(step: str) -> int:
+    """Of the vectors of the base."""
+    return int(step.partition(":")[2]) if step.startswith("reindex:") else DIMENSION
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ground]:
         for name, step in STEPS.items():
             after = places.copy(before)
             made.play(after, step, "summarize")
-            made.new[name] = asyncio.run(state_of(after))
+            made.new[name] = asyncio.run(state_of(after, dimension_after(step)))
         return made
 
     return prepared
@@ -112,17 +117,17 @@ def test_killed_reopened_resumed(ground: Callable[[str], Ground], store: str, na
 
     statuses = _statuses(place)
     assert statuses[DocStatus.PROCESSING] == []
-    under_way = name != "delete" and point not in COMMITTED | NOT_BEGUN
+    under_way = step.startswith("ingest:") and point not in COMMITTED | NOT_BEGUN
     assert statuses[DocStatus.INTERRUPTED] == ([step.split(":")[1]] if under_way else [])
-    found = asyncio.run(state_of(place))
+    found = asyncio.run(state_of(place, dimension_after(step) if point in COMMITTED else DIMENSION))
     assert found.served == (new if point in COMMITTED else old).served
 
     calls = here.play(place, step)
     if point in ALL_PAID:
         assert calls <= len(new.summaries)
-    assert asyncio.run(state_of(place)).dump == new.dump
-    here.play(place, "summarize")
-    assert asyncio.run(state_of(place)).summaries == new.summaries
+    assert asyncio.run(state_of(place, dimension_after(step))).dump == new.dump
+    asyncio.run(play(place, here.texts, ["summarize"], dimension=dimension_after(step)))
+    assert asyncio.run(state_of(place, dimension_after(step))).summaries == new.summaries
     assert new.summaries
     here.places.drop(place)
 
