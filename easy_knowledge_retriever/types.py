@@ -724,6 +724,8 @@ class DocRecord:
     """Digest of the version that is served; empty if none ever was."""
     pending_version: str = ""
     """Digest of the version being built, or of the one that failed."""
+    attempts: int = 0
+    """How often its reading began without the process being seen to survive it."""
     stage: str = ""
     """Step that is running, or that failed."""
     error: str = ""

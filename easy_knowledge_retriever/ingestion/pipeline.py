@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from weakref import WeakValueDictionary
 
 from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamAuth
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.claiming import claimed_commit, claimed_document
 from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version
 from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
@@ -110,14 +110,12 @@ class Ingestion:
         self._summarizer = summarizer
         self._observer = observer
         self.guard = ModelGuard(kb, embedding, settings)
-        self._turn = asyncio.Lock()
         limits = summarizer.limits if summarizer else SummaryLimits.of(settings)
         self._count = TokenCounter(tokenizer)
-        self._summaries = Summaries(kb, embedding, self._turn, limits, self._count, summarizer)
+        self._summaries = Summaries(kb, embedding, limits, self._count, summarizer)
         self._together = 0
         self._owed: dict[FactKey, None] = {}
         self._room = asyncio.Semaphore(settings.max_parallel_insert)
-        self._documents: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def ingest_document(
         self,
@@ -188,7 +186,7 @@ class Ingestion:
         Raises:
             StorageError: The base could not be changed, and was not.
         """
-        async with self._alone(document_id), self._turn:
+        async with claimed_document(self._kb, document_id), claimed_commit(self._kb):
             return await delete_document(self._kb, document_id, self._settings, self._embedding, self._summaries.mark)
 
     async def decide(self, deciding: Callable[[], Awaitable[Decision]]) -> None:
@@ -203,7 +201,7 @@ class Ingestion:
         await self.guard.check()
         await self.guard.probe()
         vectors = GraphVectors(self._embedding)
-        async with self._turn:
+        async with claimed_commit(self._kb):
             while True:
                 stamps, decision = await stamps_of(self._kb), await deciding()
                 change = await plan_decision(self._kb, stamps, decision.now, decision.rows, self._settings)
@@ -238,7 +236,7 @@ class Ingestion:
         means = Means(
             self._settings, lambda document: self._chunks(document, (None, False)), self._extractors, self._summaries.mark
         )
-        async with self._turn:
+        async with claimed_commit(self._kb):
             await repair(self._kb, means)
             if embed:
                 await embed_missing(self._kb, self._embedding, self.guard.stamp)
@@ -246,7 +244,7 @@ class Ingestion:
     @property
     def reindexing(self) -> Reindexing:
         """What makes the vectors of the base anew."""
-        return Reindexing(self._kb, self._embedding, self.guard, self._turn, self._count, self._observer)
+        return Reindexing(self._kb, self._embedding, self.guard, self._count, self._observer)
 
     async def retry_document(self, document_id: str) -> IngestReport:
         """Asks the language model about each chunk of a document that it has not read: because it failed, or was not there.
@@ -262,7 +260,7 @@ class Ingestion:
         """
         if self._llm_extractor is None:
             raise ConfigError("there is no language model to ask again", hint="give llm_service")
-        async with self._alone(document_id), self._room:
+        async with claimed_document(self._kb, document_id), self._room:
             standing = await record_to_retry(self._kb, document_id)
             async with Run(self._kb, self._observer, standing) as run:
                 self._observer(DocumentStarted(run.name))
@@ -281,13 +279,10 @@ class Ingestion:
                     await self._commit(ready, _processed(run.record, there.document, there.chunks), standing)
                 return _report(run, ready)
 
-    def _alone(self, document_id: str) -> asyncio.Lock:
-        """The lock of one document: a second ingest of it waits, and then finds that all is done."""
-        return self._documents.setdefault(document_id, asyncio.Lock())
-
     async def _ingest(self, origin: Origin, marker: Marker, track_id: str) -> IngestReport:
         record = replace(origin.record(), track_id=track_id)
-        async with self._alone(record.id), self._room, Run(self._kb, self._observer, record) as run:
+        # a second ingest of a document waits, and then finds that all is done
+        async with claimed_document(self._kb, record.id), self._room, Run(self._kb, self._observer, record) as run:
             self._observer(DocumentStarted(run.name))
             await self.guard.check()
             with run.stage("read"):
@@ -303,10 +298,12 @@ class Ingestion:
             failpoint("record-written")
 
             with run.stage("parse"):
+                run.refuse_if_deadly()
                 document = without_broken_characters(await origin.document(self._kb))
             with run.stage("chunk"):
                 chunks = await self._chunks(document, marker)
                 failpoint("chunked")
+                await run.survived()
             twin = await twin_of(self._kb, document, chunks)
             known = await twin.paid(self._kb, chunks) if twin else {}
             async with task_group() as group:  # a model that reads waits for its endpoint most of the time
@@ -354,6 +351,7 @@ class Ingestion:
             standing,
             status=DocStatus.PROCESSED,
             pending_version="",
+            attempts=0,
             stage="",
             error="",
             metadata=run.record.metadata,
@@ -429,7 +427,7 @@ class Ingestion:
         change = await self._planned(version, vectors)
         model = None if change.stamps.embedding else await self.guard.stamp()
         paid_for = self._llm_extractor is not None
-        async with self._turn:
+        async with claimed_commit(self._kb):
             while not await commit_version(
                 self._kb, change, version, record, vectors.by_text, model, standing=standing, paid_for=paid_for
             ):
@@ -461,6 +459,7 @@ def _processed(record: DocRecord, document: Document, chunks: Sequence[Chunk]) -
         status=DocStatus.PROCESSED,
         version=document.digest,
         pending_version="",
+        attempts=0,
         chunk_count=len(chunks),
         page_count=len(document.pages),
         title=document.title,

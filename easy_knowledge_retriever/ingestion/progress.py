@@ -18,7 +18,9 @@ from easy_knowledge_retriever.errors import (
     EmbeddingMismatchError,
     IngestionError,
     IngestionStopped,
+    ParseError,
     StorageError,
+    WorkingDirLockedError,
 )
 from easy_knowledge_retriever.events import (
     DocumentFailed,
@@ -41,6 +43,9 @@ __all__ = ["Run", "now"]
 logger = logging.getLogger("easy_knowledge_retriever")
 
 _SAVED_EVERY: Final = 1.0
+_TRIES: Final = 2
+_CUT_OFF: Final = frozenset({DocStatus.PROCESSING, DocStatus.INTERRUPTED})
+"""How the status of a document stands whose process ended."""
 
 
 def now() -> str:
@@ -115,10 +120,12 @@ class Run:
         """Records that the ingest runs, before any work is done. What the version before says of itself stays until then."""
         asked, started = self.record, now()
         self.version = version
+        died = standing is not None and standing.status in _CUT_OFF and standing.pending_version == version
         self.record = replace(
             standing or asked,
             status=DocStatus.PROCESSING,
             pending_version=version,
+            attempts=1 + (standing.attempts if standing is not None and died else 0),
             stage="",
             error="",
             track_id=asked.track_id,
@@ -130,6 +137,25 @@ class Run:
         self.account.vectors, self.account.replies = KeptVectors(), KeptReplies(self.record.id)
         if standing is not None and standing.pending_version:
             await load_vectors(self.kb, self.record.id, self.account.vectors)
+
+    def refuse_if_deadly(self) -> None:
+        """Gives up on a document whose reading ended the process each time.
+
+        Raises:
+            ParseError: It did so twice; the next ingest after this failure begins to count anew.
+        """
+        if self.record.attempts > _TRIES:
+            raise ParseError(
+                f"parser_crashed: the process ended {_TRIES} times while {self.name!r} was read",
+                code="parser_crashed",
+                hint="ingest it again if it was ended for another reason",
+            )
+
+    async def survived(self) -> None:
+        """Writes down that the document was read and cut, if an attempt before was not seen to come so far."""
+        if self.record.attempts > 1:
+            self.record = replace(self.record, attempts=0)
+            await self.kb.status.put([self.record])
 
     async def save(self) -> None:
         """Writes down what was spent so far, and what was bought with it.
@@ -183,6 +209,8 @@ class Run:
             logger.warning("what %r cost could not be written down: %s", self.name, failure)
         if isinstance(error, asyncio.CancelledError):
             await self._record(DocStatus.INTERRUPTED, "cancelled", error)
+        elif isinstance(error, WorkingDirLockedError):  # says nothing of the document: raised as it is
+            await self._record(DocStatus.INTERRUPTED, f"{type(error).__name__}: {error}", error)
         elif isinstance(error, Exception) and not isinstance(error, EmbeddingMismatchError):
             stopped = isinstance(error, BudgetExceeded)
             message = f"{type(error).__name__}: {error}"
@@ -207,7 +235,7 @@ class Run:
         try:
             standing = (await self.kb.status.get([self.record.id])).get(self.record.id)
             if standing is not None and standing.status is DocStatus.PROCESSING:
-                ended = replace(standing, status=status, stage=self._failed_stage, error=message, updated_at=now())
+                ended = replace(standing, status=status, attempts=0, stage=self._failed_stage, error=message, updated_at=now())
                 await self.kb.status.put([ended])
         except StorageError as second:
             error.add_note(f"the status could not be recorded either: {second}")

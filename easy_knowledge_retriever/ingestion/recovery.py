@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from easy_knowledge_retriever.ingestion.claiming import claimed_document
 from easy_knowledge_retriever.ingestion.progress import now
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, Table
 from easy_knowledge_retriever.kg.usage_ledger import fold_days
@@ -13,27 +15,32 @@ __all__ = ["recover"]
 
 
 async def recover(kb: KnowledgeBase) -> tuple[DocRecord, ...]:
-    """Turns every *processing* document into an *interrupted* one, and drops what is staged for none.
+    """Turns every *processing* document that nobody works at into an *interrupted* one, and drops what is staged for none.
 
     The version before is served as it was. Ingesting the document again goes on where it stopped: what was paid for is
-    still staged. Call it when no ingest runs.
+    still staged. Documents that another process is working at are left to it.
 
     Returns:
         The records that were changed.
     """
     running = await kb.status.by_status(DocStatus.PROCESSING)
-    stopped = tuple(
-        replace(record, status=DocStatus.INTERRUPTED, error="the process ended", updated_at=now()) for record in running
-    )
-    left = await _of_none(kb, kb.staged)
-    vectors_left = await _of_none(kb, kb.staged_vectors)
-    if stopped or left or vectors_left:
-        async with kb.transaction() as inside:
-            await inside.staged.delete_many(left)
-            await inside.staged_vectors.delete_many(vectors_left)
-            await inside.status.put(stopped)
+    left = [*await _of_none(kb, kb.staged), *await _of_none(kb, kb.staged_vectors)]
+    stopped: tuple[DocRecord, ...] = ()
+    if running or left:
+        async with AsyncExitStack() as claims:
+            ours = [record.id for record in running if await claims.enter_async_context(claimed_document(kb, record.id, wait=0))]
+            async with kb.transaction() as inside:  # all is looked at again: others may have been at it until now
+                records = await inside.status.get(ours)
+                stopped = tuple(_interrupted(record) for record in records.values() if record.status is DocStatus.PROCESSING)
+                await inside.staged.delete_many(await _of_none(inside, inside.staged))
+                await inside.staged_vectors.delete_many(await _of_none(inside, inside.staged_vectors))
+                await inside.status.put(stopped)
     await fold_days(kb)
     return stopped
+
+
+def _interrupted(record: DocRecord) -> DocRecord:
+    return replace(record, status=DocStatus.INTERRUPTED, error="the process ended", updated_at=now())
 
 
 async def _of_none(kb: KnowledgeBase, table: Table[Transcript] | Table[StagedVectors]) -> list[str]:

@@ -8,7 +8,6 @@ only for the generation it was planned in, as every other commit does.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import math
 import time
@@ -22,6 +21,7 @@ import numpy as np
 from easy_knowledge_retriever.errors import WorkingDirLockedError
 from easy_knowledge_retriever.events import Observer, StageFinished, StageProgress, StageStarted
 from easy_knowledge_retriever.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.claiming import claimed_commit
 from easy_knowledge_retriever.ingestion.estimating import EMBEDDING_LATENCY, OTHER_TOKENIZER, priced
 from easy_knowledge_retriever.ingestion.model_guard import SAME_MODEL, ModelGuard
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps, stamps_of
@@ -132,7 +132,6 @@ class Reindexing:
         kb: The base.
         embedding: Makes them from now on.
         guard: Of that model.
-        turn: Held by whoever commits.
         count: Counts tokens.
         observer: Is told of the progress.
     """
@@ -142,14 +141,12 @@ class Reindexing:
         kb: KnowledgeBase,
         embedding: EmbeddingService,
         guard: ModelGuard,
-        turn: asyncio.Lock,
         count: CountTokens,
         observer: Observer,
     ) -> None:
         self._kb = kb
         self._embedding = embedding
         self._guard = guard
-        self._turn = turn
         self._count = count
         self._observer = observer
         self._roles: Mapping[Role, LiveVectors] = {
@@ -217,7 +214,7 @@ class Reindexing:
         while True:
             async with AsyncExitStack() as alone:
                 if tries >= _PATIENCE:
-                    await alone.enter_async_context(self._turn)
+                    await alone.enter_async_context(claimed_commit(self._kb))
                     plan = await self._plan(made)
                 await self._build(number, plan, made)
                 complete = plan.is_done or tries >= _PATIENCE

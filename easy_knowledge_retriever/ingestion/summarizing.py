@@ -11,7 +11,6 @@ that part again. It goes with the first of the fragments it covers.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -27,6 +26,7 @@ from easy_knowledge_retriever.errors import (
     UpstreamError,
 )
 from easy_knowledge_retriever.failpoints import failpoint
+from easy_knowledge_retriever.ingestion.claiming import claimed_commit
 from easy_knowledge_retriever.ingestion.planning import GraphChange
 from easy_knowledge_retriever.ingestion.stamps import Stamps, Unembedded, put_stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -101,7 +101,6 @@ class _Work:
     """Summaries on their way. To the summarizer it is the store."""
 
     kb: KnowledgeBase
-    turn: asyncio.Lock
     rows: dict[str, str] = field(default_factory=dict)
     """Key of a summary → its text, for those there are."""
     fresh: dict[str, Summary] = field(default_factory=dict)
@@ -120,7 +119,7 @@ class _Work:
     async def keep(self, key: str, summary: Summary) -> None:
         failpoint("summary-call")
         self.fresh[key] = summary
-        async with self.turn:
+        async with claimed_commit(self.kb):
             if key in self.fresh:  # else it was written with another one while this one waited
                 await self._write()
         self.rows[key] = summary.text
@@ -160,7 +159,6 @@ class Summaries:
     Args:
         kb: The base.
         embedding: Makes the vectors.
-        turn: Held by whoever writes to the graph.
         limits: When a summary is wanted.
         count: Counts tokens.
         summarizer: Makes them; None: what is marked already stays so.
@@ -170,14 +168,12 @@ class Summaries:
         self,
         kb: KnowledgeBase,
         embedding: EmbeddingService,
-        turn: asyncio.Lock,
         limits: SummaryLimits,
         count: CountTokens,
         summarizer: Summarizer | None,
     ) -> None:
         self._kb = kb
         self._embedding = embedding
-        self._turn = turn
         self._limits = limits
         self._count = count
         self._summarizer = summarizer
@@ -221,7 +217,7 @@ class Summaries:
             UpstreamAuth: The key was refused.
             StorageError: The base could not be changed.
         """
-        work = _Work(self._kb, self._turn)
+        work = _Work(self._kb)
         for at in range(0, len(keys), _AT_ONCE):
             part = keys[at : at + _AT_ONCE]
             if self._summarizer is None or work.stopped:
@@ -270,7 +266,7 @@ class Summaries:
             work.pending += len(summarized)
             work.failed(error)
             return
-        async with self._turn, self._kb.transaction() as inside:
+        async with claimed_commit(self._kb), self._kb.transaction() as inside:
             now = await _facts(inside, keys)
             fitting = [fact for fact in summarized if now.get(fact.key) == standing[fact.key]]
             await _put_summaries(inside, fitting, vectors)

@@ -343,6 +343,7 @@ def encode_record(value: DocRecord) -> JsonObject:
         "collection": value.collection,
         "version": value.version,
         "pending_version": value.pending_version,
+        "attempts": value.attempts,
         "stage": value.stage,
         "error": value.error,
         "chunk_count": value.chunk_count,

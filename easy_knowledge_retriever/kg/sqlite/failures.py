@@ -7,9 +7,11 @@ import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from easy_knowledge_retriever.errors import StorageError, StoreCorruptError, WorkingDirLockedError
+from easy_knowledge_retriever.kg.locks import holder_of
 
 __all__ = ["is_busy", "locked", "translated", "writer_of"]
 
@@ -54,7 +56,7 @@ def locked(path: Path, waited: float, holder: str = "") -> WorkingDirLockedError
 
 
 def writer_of(path: Path) -> str:
-    """Which process holds the write lock of a database, where the system tells; empty otherwise.
+    """Which process holds the write lock of a database, and since when at most, where the system tells; empty otherwise.
 
     Args:
         path: The database.
@@ -68,7 +70,18 @@ def writer_of(path: Path) -> str:
         command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except (OSError, IndexError):
         return ""
-    return f"process {process} ({command!r}) on {socket.gethostname()}"
+    holder = holder_of(path.parent, "commit")
+    since = holder.since if holder is not None and str(holder.process) == process else _started(process)
+    return f"process {process} ({command!r}) on {socket.gethostname()}, since {since or 'an unknown time'},"
+
+
+def _started(process: str) -> str:
+    """When a process began, where the system tells; empty otherwise."""
+    try:
+        began = Path(f"/proc/{process}").stat().st_mtime
+    except OSError:
+        return ""
+    return datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds")
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -19,6 +19,7 @@ FULL = DocRecord(
     collection="laws",
     version="v1",
     pending_version="v2",
+    attempts=1,
     stage="embedding",
     error="no answer — in time",
     chunk_count=3,
