@@ -13,6 +13,8 @@ from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
+from easy_knowledge_retriever.kg.lexical_storage.postgres_impl import PGLexicalStorage
+from easy_knowledge_retriever.kg.postgres import PGStorage
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.settings import Settings
 
@@ -37,6 +39,11 @@ STORAGES: Mapping[str, str] = MappingProxyType(
         "BM25Storage": f"{_KG}.lexical_storage.bm25_impl",
         "NetworkXStorage": f"{_KG}.graph_storage.networkx_impl",
         "Neo4JStorage": f"{_KG}.graph_storage.neo4j_impl",
+        "PGKVStorage": f"{_KG}.kv_storage.postgres_impl",
+        "PGDocStatusStorage": f"{_KG}.kv_storage.postgres_impl",
+        "PGVectorStorage": f"{_KG}.vector_storage.postgres_impl",
+        "PGLexicalStorage": f"{_KG}.lexical_storage.postgres_impl",
+        "PGGraphStorage": f"{_KG}.graph_storage.postgres_impl",
     }
 )
 """Class name → module."""
@@ -68,6 +75,13 @@ STORAGE_SETS: Mapping[str, StorageSet] = MappingProxyType(
             "lexical_storage": "BM25Storage",
             "graph_storage": "NetworkXStorage",
         },
+        "postgres": {
+            "kv_storage": "PGKVStorage",
+            "doc_status_storage": "PGDocStatusStorage",
+            "vector_storage": "PGVectorStorage",
+            "lexical_storage": "PGLexicalStorage",
+            "graph_storage": "PGGraphStorage",
+        },
     }
 )
 """Backend → the storages of a base that is on it alone."""
@@ -96,23 +110,31 @@ def open_description(
     """The knowledge base these choices describe, not yet open.
 
     A storage without a folder of its own is put under ``settings.working_dir``. The BM25 index follows the key-value
-    storage: in the SQLite file beside it, or in memory beside any other, where it is rebuilt from the chunks at opening.
+    storage: in the SQLite file or the PostgreSQL database beside it, or in memory beside any other, where it is rebuilt from
+    the chunks at opening.
 
     Raises:
         ConfigError: A name that is not in the table, or something that is no storage of the right role.
     """
-    own_kv = kv is not None and kv != "SqliteKVStorage"
+    values = _chosen(settings, kv, "SqliteKVStorage", KVStorage)
+    beside = _lexical_beside(values, own_kv=kv is not None and kv != "SqliteKVStorage")
     return knowledge_base(
-        _chosen(settings, kv, "SqliteKVStorage", KVStorage),
+        values,
         _chosen(settings, status, "SqliteDocStatusStorage", DocStatusStorage),
         _chosen(settings, vectors, "SqliteVectorStorage", VectorStorage),
-        _chosen(settings, lexical, "BM25Storage" if own_kv else "SqliteLexicalStorage", LexicalStorage),
+        _chosen(settings, lexical, beside, LexicalStorage),
         _chosen(settings, graph, "SqliteGraphStorage", GraphStorage),
         settings.workspace,
     )
 
 
-def _chosen(settings: Settings, choice: StorageChoice[S], default: str, role: type[Any]) -> S:
+def _lexical_beside(values: KVStorage, *, own_kv: bool) -> StorageChoice[LexicalStorage]:
+    if isinstance(values, PGStorage):
+        return PGLexicalStorage.beside(values)
+    return "BM25Storage" if own_kv else "SqliteLexicalStorage"
+
+
+def _chosen(settings: Settings, choice: StorageChoice[S], default: object, role: type[Any]) -> S:
     storage: object = default if choice is None else choice
     if isinstance(storage, str):
         storage = _named(storage, settings)
@@ -134,4 +156,6 @@ def _named(name: str, settings: Settings) -> object:
     build: Callable[..., object] = getattr(importlib.import_module(module), name)
     if module.endswith("sqlite_impl"):
         return build(settings.working_dir, durability=settings.durability, lock_timeout=settings.lock_timeout)
+    if module.endswith("postgres_impl"):
+        return build(durability=settings.durability, lock_timeout=settings.lock_timeout)
     return build()

@@ -30,6 +30,7 @@ def _guarded(*tables: str) -> str:
     return "".join(_POLICY.format(table=table) for table in tables)
 
 
+# `terms` of `lexical` are read when a row is deleted only, so they stand apart from the rest of it.
 _BASE = f"""
 CREATE TABLE ekr.space (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, workspace {_TEXT}, role {_TEXT}, namespace {_TEXT},
@@ -42,9 +43,9 @@ CREATE TABLE ekr.status (
 CREATE INDEX status_name ON ekr.status (space, name, id);
 CREATE INDEX status_status ON ekr.status (space, status, name, id);
 CREATE TABLE ekr.lexical (
-    {_OWN}, row bigint GENERATED ALWAYS AS IDENTITY, id {_TEXT}, document_id {_TEXT}, collection {_TEXT},
+    {_OWN}, row bigint NOT NULL, id {_TEXT}, document_id {_TEXT}, collection {_TEXT},
     lengths integer[] NOT NULL, terms bigint[] NOT NULL, PRIMARY KEY (space, id)
-);
+) WITH (toast_tuple_target = 256);
 CREATE UNIQUE INDEX lexical_row ON ekr.lexical (space, row);
 CREATE TABLE ekr.posting (
     {_OWN}, term bigint NOT NULL, row bigint NOT NULL, field smallint NOT NULL, count integer NOT NULL,
@@ -53,7 +54,7 @@ CREATE TABLE ekr.posting (
 CREATE TABLE ekr.lexical_field (
     {_OWN}, position smallint NOT NULL, name {_TEXT}, total bigint NOT NULL, PRIMARY KEY (space, position), UNIQUE (space, name)
 );
-CREATE TABLE ekr.lexical_size ({_OWN}, rows bigint NOT NULL, PRIMARY KEY (space));
+CREATE TABLE ekr.lexical_size ({_OWN}, rows bigint NOT NULL, last bigint NOT NULL, PRIMARY KEY (space));
 CREATE TABLE ekr.entity ({_OWN}, key {_TEXT}, name {_TEXT}, value text NOT NULL, PRIMARY KEY (space, key));
 CREATE TABLE ekr.relation (
     {_OWN}, first {_TEXT}, second {_TEXT}, weight double precision NOT NULL, chunks text[] COLLATE "C" NOT NULL,
@@ -92,26 +93,25 @@ def lock_number(kind: str, name: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-async def prepare(connection: Any, server: PGServer, part: str, extension: str = "") -> None:
+async def prepare(connection: Any, server: PGServer, part: str) -> None:
     """Makes the tables of a part, or brings them to this version; processes that do so at once wait for each other.
 
     Args:
         connection: One of the role that owns the tables, outside a transaction.
         server: For the words of errors.
         part: A key of :data:`MIGRATIONS`.
-        extension: One to create first, if the database does not have it.
 
     Raises:
         StoreVersionError: A newer version of this library made them; nothing was changed.
-        StorageError: The extension is not installed on the server.
+        StorageError: pgvector is needed and not installed on the server.
     """
     if await _version(connection, server, part) == len(MIGRATIONS[part]):
         return
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", lock_number("schema", _LOCK))
         version = await _version(connection, server, part)
-        if extension:
-            await _extend(connection, server, extension)
+        if part == "vector":
+            await _extend(connection, server)
         if version is None:
             await connection.execute(
                 "CREATE SCHEMA IF NOT EXISTS ekr;"
@@ -164,10 +164,10 @@ async def _version(connection: Any, server: PGServer, part: str) -> int | None:
     return version
 
 
-async def _extend(connection: Any, server: PGServer, extension: str) -> None:
-    if not await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = $1", extension):
+async def _extend(connection: Any, server: PGServer) -> None:
+    if not await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
         raise StorageError(
-            f"the server of {server} does not have the extension {extension!r}",
+            f"the server of {server} does not have the extension 'vector'",
             hint="install pgvector there, or keep the vectors in another storage",
         )
-    await connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")
+    await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")

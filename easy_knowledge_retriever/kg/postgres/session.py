@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from easy_knowledge_retriever.errors import StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.postgres.schema import lock_number
 
 if TYPE_CHECKING:
+    from easy_knowledge_retriever.kg.postgres.indexes import Growing
     from easy_knowledge_retriever.kg.postgres.store import PGStore
 
 __all__ = ["PGSession", "Space"]
@@ -18,6 +19,8 @@ __all__ = ["PGSession", "Space"]
 T = TypeVar("T")
 Row = Any
 """A row as asyncpg gives it."""
+
+_SHOW = "SELECT name, current_setting(name, true) FROM unnest($1::text[]) AS asked (name)"
 
 
 class Space(NamedTuple):
@@ -46,8 +49,8 @@ class PGSession:
         self._spoilt = False
         self._workspace: str | None = None
         self._spaces: dict[Space, int] = {}
-        self.grown: dict[Space, int] = {}
-        """Rows written to each space of vectors."""
+        self.grown: set[Growing] = set()
+        """Indexes that may be due when it is committed."""
 
     @property
     def writable(self) -> bool:
@@ -104,6 +107,19 @@ class PGSession:
         with self._guarded(()):
             await self._connection.executemany(sql, rows)
 
+    @asynccontextmanager
+    async def having(self, settings: Mapping[str, str]) -> AsyncIterator[None]:
+        """Settings of PostgreSQL for the queries of the block.
+
+        Args:
+            settings: Name → value.
+        """
+        names = list(settings)
+        before = {name: str(value or "") for name, value in await self.rows(_SHOW, names)}
+        await self._set(settings)
+        yield
+        await self._set({name: before[name] for name in names if before[name]})
+
     async def commit(self) -> None:
         """Commits; for the store."""
         if self._spoilt:
@@ -119,14 +135,22 @@ class PGSession:
         """Takes the connection away; for the store."""
         self._active = False
 
+    async def _set(self, settings: Mapping[str, str]) -> None:
+        sql = "SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS given (name, value)"
+        await self.rows(sql, list(settings), list(settings.values()))
+
     async def _enter(self, workspace: str) -> None:
-        """Makes the rows of a workspace visible, and waits until nobody else writes to it if this is a transaction."""
+        """Makes the rows of a workspace visible, and waits until nobody else writes to it if this is a transaction.
+
+        Only the wait for another transaction has a limit: the others end when an index is built or a row is written.
+        """
         if workspace == self._workspace:
             return
         await self.rows("SELECT set_config('ekr.workspace', $1, true)", f"={workspace}")
         if self._writable:
             # Statements after this one see what those before us committed: the isolation is that of each statement.
             await self.rows("SELECT pg_advisory_xact_lock($1)", lock_number("transaction", workspace))
+            await self.rows("SELECT set_config('lock_timeout', '0', true)")
         self._workspace = workspace
 
     async def _number(self, space: Space) -> int:

@@ -68,6 +68,15 @@ class PGStorage(Storage):
         self._space = Space(self.role, self._own_workspace)
         self._session: PGSession | None = None
 
+    @classmethod
+    def beside(cls, other: PGStorage) -> Self:
+        """A storage in the database of another one, of the same workspace."""
+        made = object.__new__(cls)
+        made.__dict__.update(other.__dict__)
+        made._space = Space(cls.role, other._own_workspace)
+        made._session = None
+        return made
+
     def bind(self, namespace: str, workspace: str = "") -> Self:
         bound = self._copy()
         bound._space = Space(self.role, self._own_workspace or check_slug(workspace), check_slug(namespace))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -13,14 +14,19 @@ from typing import Any, Literal
 from easy_knowledge_retriever.errors import ConfigError, StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.base import Store
 from easy_knowledge_retriever.kg.postgres import schema
+from easy_knowledge_retriever.kg.postgres.indexes import Indexes, VectorIndex
+from easy_knowledge_retriever.kg.postgres.schema import lock_number
 from easy_knowledge_retriever.kg.postgres.server import PGServer, asyncpg_package
 from easy_knowledge_retriever.kg.postgres.session import PGSession, Space
+from easy_knowledge_retriever.kg.turns import turns_for
 
 __all__ = ["Durability", "PGStore"]
 
 logger = logging.getLogger("easy_knowledge_retriever")
 Durability = Literal["full", "relaxed"]
 
+_PAUSE = 0.01
+"""Seconds between two tries to take a lock."""
 _PATIENCE = 5.0
 """Seconds for undoing a transaction, until its connection is thrown away instead."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"
@@ -67,6 +73,7 @@ class PGStore(Store):
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._spaces: dict[Space, int] = {}
+        self.indexes = Indexes(server)
 
     @property
     def key(self) -> Hashable:
@@ -78,24 +85,30 @@ class PGStore(Store):
     async def close(self) -> None:
         await self.release(self)
 
-    async def retain(self, user: object, part: str = "base", extension: str = "") -> None:
+    async def retain(self, user: object, index: VectorIndex | None = None) -> None:
         """Opens the store for ``user`` if it is not open.
 
         Args:
             user: Whoever will release it.
-            part: Which tables are needed.
-            extension: One of PostgreSQL they need.
+            index: How vectors are to be indexed, for a user that has some.
 
         Raises:
             StorageError: It cannot be opened.
+            ConfigError: The server does not have what the index needs.
         """
         async with self._turn(self._opening):
-            if not self._users:
+            opened = not self._users
+            if opened:
                 await self._open()
-            elif self._pool is not None:
-                self._require_open()
-            if part != "base":
-                await self._prepare(part, extension)
+            try:
+                if index is not None and user not in self._users:
+                    async with self._login() as connection:
+                        await self._prepare(connection, "vector")
+                        await self.indexes.prepare(connection, index)
+            except BaseException:
+                if opened:
+                    await self._close()
+                raise
             self._users.add(user)
 
     async def release(self, user: object) -> None:
@@ -132,6 +145,28 @@ class PGStore(Store):
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[PGSession]:
         self._refuse_inside()
+        async with self._transaction() as session:
+            yield session
+        if session.grown:
+            async with self._login() as connection:
+                await self.indexes.follow(session.grown, connection)
+
+    @asynccontextmanager
+    async def claim(self, name: str, *, wait: float | None = None) -> AsyncIterator[bool]:
+        # On a connection of its own: the server lets go of the lock when it ends, however that comes about.
+        self._require_open()
+        ends = None if wait is None else time.monotonic() + wait
+        async with turns_for((self.key, name)).turn(wait) as ours:
+            if not ours:
+                yield False
+                return
+            async with self._login() as connection:
+                with self.server.translated():
+                    got = await _locked(connection, lock_number("claim", name), ends)
+                yield got
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[PGSession]:
         async with self._turn(self._writing), self._connection() as connection:
             session = PGSession(self, connection, writable=True)
             before = _inside.get()
@@ -171,7 +206,8 @@ class PGStore(Store):
         return f"SET LOCAL lock_timeout = {max(round(self._lock_timeout * 1000), 1)}{relaxed}"
 
     async def _open(self) -> None:
-        await self._prepare("base")
+        async with self._login() as connection:
+            await self._prepare(connection, "base")
         settings = {"application_name": "easy_knowledge_retriever", "jit": "off"}
         if self.server.role:
             settings["role"] = self.server.role
@@ -191,16 +227,24 @@ class PGStore(Store):
             await self._close()
             raise
 
-    async def _prepare(self, part: str, extension: str = "") -> None:
-        """Makes the tables of a part as the role that logs in, and lets the one that works have them."""
+    @asynccontextmanager
+    async def _login(self) -> AsyncIterator[Any]:
+        """A connection of the role that logs in."""
         with self.server.translated():
             connection = await self._package.connect(**self.server.arguments)
-            try:
-                await schema.prepare(connection, self.server, part, extension)
-                if self.server.role:
-                    await schema.grant(connection, self.server.role)
-            finally:
-                await self._hang_up(connection)
+        done = False
+        try:
+            yield connection
+            done = True
+        finally:
+            await self._hang_up(connection, gently=done)
+
+    async def _prepare(self, connection: Any, part: str) -> None:
+        """Makes the tables of a part, and lets the role that works have them."""
+        with self.server.translated():
+            await schema.prepare(connection, self.server, part)
+            if self.server.role:
+                await schema.grant(connection, self.server.role)
 
     async def _check_role(self) -> None:
         """Warns if the policies of the tables do not bind the role that works on them."""
@@ -258,10 +302,13 @@ class PGStore(Store):
             if not done:
                 connection.terminate()
 
-    async def _hang_up(self, connection: Any) -> None:
+    async def _hang_up(self, connection: Any, *, gently: bool) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await connection.close()
+            if gently:
+                async with asyncio.timeout(_PATIENCE):
+                    await connection.close()
+        except (self._package.PostgresError, self._package.InterfaceError, OSError, TimeoutError):
+            logger.debug("a connection to %s was thrown away", self.server)
         finally:
             connection.terminate()
 
@@ -291,6 +338,19 @@ class PGStore(Store):
                 f"a transaction on {self.server} is open here already",
                 hint="write through the storages that transaction gave; another one would wait for it for ever",
             )
+
+
+async def _locked(connection: Any, number: int, ends: float | None) -> bool:
+    """Whether a lock was got until then; without an end, as long as its holder lives."""
+    if ends is None:
+        await connection.execute("SELECT pg_advisory_lock($1)", number)
+        return True
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", number):
+        left = ends - time.monotonic()
+        if left <= 0:
+            return False
+        await asyncio.sleep(min(_PAUSE, left))
+    return True
 
 
 async def _nothing(_: Any) -> None:
