@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from easy_knowledge_retriever.types import MentionEdge, RelationKey, SearchFilter, Subgraph
+from easy_knowledge_retriever.types import ExtractionSource, MentionEdge, RelationKey, SearchFilter, Subgraph
 
 __all__ = [
     "BATCH",
@@ -89,7 +89,9 @@ BY_DEGREE = "MATCH (e:EkrEntity {space: $space}) WHERE e.value IS NOT NULL RETUR
 _EDGES = "UNWIND $ids AS id MATCH (e:EkrEntity {id: id}) WHERE e.value IS NOT NULL RETURN e.key, COUNT { (e)--() }"
 _AT = "UNWIND $ids AS id MATCH (e:EkrEntity {id: id})-[r:RELATES]-(o:EkrEntity) WHERE e.value IS NOT NULL AND o.value IS NOT NULL"
 _AMONG = "UNWIND $ids AS id MATCH (:EkrEntity {id: id})-[r:RELATES]->(o:EkrEntity) WHERE o.id IN $all"
-_MENTION = "m.entity, m.chunk, m.document, m.collection, m.weight, m.source"
+_ENDS_OF = "r.first, r.second, r.weight"
+_EDGE = "m.entity, m.chunk, m.weight"
+_MENTION = f"{_EDGE}, m.document, m.collection, m.source"
 
 
 class RelationRow(NamedTuple):
@@ -97,7 +99,8 @@ class RelationRow(NamedTuple):
 
     key: RelationKey
     weight: float
-    chunk_ids: Sequence[str]
+    chunk_ids: Sequence[str] = ()
+    """Where they were asked for, or a filter is to look at them."""
     value: str | None = None
     """The rest of it, where that was asked for."""
 
@@ -187,9 +190,9 @@ class GraphView:
             whole: Whether the values are wanted.
         """
         wanted = list(dict.fromkeys(keys))
-        returned = f"RETURN e.key, r.first, r.second, r.weight, r.chunks{', r.value' if whole else ''}"
+        returned = f"{_ENDS_OF}, r.chunks, r.value" if whole else self._relation
         ids = [entity_id(self.space, key) for key in wanted]
-        rows = await ask(self.transaction, f"{_AT} {returned}", ids=ids)
+        rows = await ask(self.transaction, f"{_AT} RETURN e.key, {returned}", ids=ids)
         at: defaultdict[str, dict[RelationKey, RelationRow]] = defaultdict(dict)
         for key, first, second, *rest in rows:
             at[key][RelationKey(first, second)] = RelationRow(RelationKey(first, second), *rest)
@@ -201,16 +204,22 @@ class GraphView:
     async def relations_among(self, keys: Collection[str]) -> list[RelationRow]:
         """The visible relations between some entities that can be seen."""
         ids = [entity_id(self.space, key) for key in keys]
-        statement = f"{_AMONG} RETURN r.first, r.second, r.weight, r.chunks"
-        rows = await ask(self.transaction, statement, ids=ids, all=ids)
+        rows = await ask(self.transaction, f"{_AMONG} RETURN {self._relation}", ids=ids, all=ids)
         found = [RelationRow(RelationKey(first, second), *rest) for first, second, *rest in rows]
         seen = await self._seen(found)
         return [row for row in found if row.key in seen]
 
-    async def mentions_at(self, keys: Sequence[str]) -> dict[str, list[MentionEdge]]:
-        """The visible mentions of each entity, heaviest first, then by chunk."""
+    async def mentions_at(self, keys: Sequence[str], *, whole: bool = False) -> dict[str, list[MentionEdge]]:
+        """The visible mentions of each entity, heaviest first, then by chunk.
+
+        Args:
+            keys: Entities.
+            whole: Whether more than ends and weights is wanted.
+        """
         where = f"e.value IS NOT NULL AND {self._admitted}"
-        rows = await self._at_entities("MATCH (e:EkrEntity {id: id})-[m:MENTIONED_IN]->()", where, _MENTION, keys)
+        rows = await self._at_entities(
+            "MATCH (e:EkrEntity {id: id})-[m:MENTIONED_IN]->()", where, _MENTION if whole else _EDGE, keys
+        )
         found = _grouped(rows, 0)
         return {
             key: sorted(found[key], key=lambda mention: (-mention.weight, mention.chunk_id))
@@ -218,17 +227,18 @@ class GraphView:
             if key in found
         }
 
-    async def mentions_in(self, chunk_ids: Iterable[str], *, stated: bool = False) -> dict[str, list[MentionEdge]]:
+    async def mentions_in(self, chunk_ids: Iterable[str], *, whole: bool = False) -> dict[str, list[MentionEdge]]:
         """The visible mentions in each chunk, by entity.
 
         Args:
             chunk_ids: Chunks.
-            stated: Whether those of entities that are not there count as well.
+            whole: Whether more than ends and weights is wanted, and those of entities that are not there as well.
         """
         wanted = list(dict.fromkeys(chunk_ids))
-        where = self._admitted if stated else f"e.value IS NOT NULL AND {self._admitted}"
+        where = self._admitted if whole else f"e.value IS NOT NULL AND {self._admitted}"
         statement = (
-            f"UNWIND $ids AS id MATCH (:EkrChunk {{id: id}})<-[m:MENTIONED_IN]-(e:EkrEntity) WHERE {where} RETURN {_MENTION}"
+            f"UNWIND $ids AS id MATCH (:EkrChunk {{id: id}})<-[m:MENTIONED_IN]-(e:EkrEntity)"
+            f" WHERE {where} RETURN {_MENTION if whole else _EDGE}"
         )
         ids = [chunk_id_of(self.space, chunk_id) for chunk_id in wanted]
         found = _grouped(await ask(self.transaction, statement, ids=ids, **self._parameters), 1)
@@ -332,6 +342,10 @@ class GraphView:
         return await ask(self.transaction, statement, ids=ids, **self._parameters)
 
     @property
+    def _relation(self) -> str:
+        return _ENDS_OF if self.filter is None else f"{_ENDS_OF}, r.chunks"
+
+    @property
     def _admitted(self) -> str:
         """The condition of the filter on a mention ``m``."""
         conditions = [f"m.{name} IN ${name}s" for name in ("document", "collection") if f"{name}s" in self._parameters]
@@ -348,5 +362,11 @@ class GraphView:
 def _grouped(rows: Iterable[Row], column: int) -> dict[str, list[MentionEdge]]:
     found: defaultdict[str, list[MentionEdge]] = defaultdict(list)
     for row in rows:
-        found[row[column]].append(MentionEdge(*row))
+        found[row[column]].append(_mention(*row))
     return found
+
+
+def _mention(
+    entity: str, chunk_id: str, weight: float, document_id: str = "", collection: str = "", source: ExtractionSource = "local"
+) -> MentionEdge:
+    return MentionEdge(entity, chunk_id, document_id, collection, weight, source)

@@ -217,11 +217,11 @@ class Neo4JStorage(GraphStorage):
     async def mentions_of(
         self, keys: Sequence[str], filter: SearchFilter | None = None, limit: int | None = None
     ) -> dict[str, list[MentionEdge]]:
-        found = await self._view(lambda view: view.mentions_at(keys), filter)
+        found = await self._view(lambda view: view.mentions_at(keys, whole=True), filter)
         return {key: mentions[:limit] for key, mentions in found.items()}
 
     async def mentions_in(self, chunk_ids: Sequence[str]) -> dict[str, list[MentionEdge]]:
-        return await self._view(lambda view: view.mentions_in(chunk_ids, stated=True))
+        return await self._view(lambda view: view.mentions_in(chunk_ids, whole=True))
 
     async def degrees(self, keys: Sequence[str]) -> dict[str, int]:
         ids = [self._entity(key) for key in dict.fromkeys(keys)]
