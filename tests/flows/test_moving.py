@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from easy_knowledge_retriever.cli.demo import demo_documents
+from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
+from easy_knowledge_retriever.kg.vector_storage.milvus_impl import MilvusVectorDBStorage
 from easy_knowledge_retriever.query import QueryParam
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.storages import storage_set
@@ -19,6 +21,8 @@ from easy_knowledge_retriever.testing.memory import (
     MemoryStore,
     MemoryVectorStorage,
 )
+from tests.support.bolt import DATABASE, PASSWORD, USER, emptied
+from tests.support.milvus import milvus_database, milvus_uri
 
 Make = Callable[[], EasyKnowledgeRetriever]
 QUESTIONS = 50
@@ -36,6 +40,15 @@ def _in_memory() -> EasyKnowledgeRetriever:
         vector_storage=MemoryVectorStorage(store),
         lexical_storage=MemoryLexicalStorage(store),
         graph_storage=MemoryGraphStorage(store),
+        embedding_service=FakeEmbeddingService(256),
+    )
+
+
+def _on_servers(folder: Path) -> EasyKnowledgeRetriever:
+    return EasyKnowledgeRetriever(
+        folder,
+        vector_storage=MilvusVectorDBStorage(milvus_uri(), milvus_db_name=milvus_database(folder)),
+        graph_storage=Neo4JStorage(emptied(folder), USER, PASSWORD, DATABASE),
         embedding_service=FakeEmbeddingService(256),
     )
 
@@ -70,7 +83,8 @@ async def test_fifty_questions_have_the_same_contexts_on_every_storage(tmp_path:
             _moved(first, _on(tmp_path / "two", "files")) as second,
             _moved(second, _on(tmp_path / "three", "sqlite")) as third,
             _moved(third, _in_memory()) as fourth,
+            _moved(fourth, _on_servers(tmp_path / "five")) as fifth,
         ):
-            for base in (second, third, fourth):
+            for base in (second, third, fourth, fifth):
                 assert await _contexts(base, questions) == expected
                 assert (await base.verify(deep=True)).clean

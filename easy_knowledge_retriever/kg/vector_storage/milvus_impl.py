@@ -176,7 +176,7 @@ class MilvusVectorDBStorage(VectorStorage):
         ids: Collection[str] | None = None,
     ) -> list[Hit]:
         def work(client: Client) -> list[Hit]:
-            query = _unit(vector)
+            query = _query(vector)
             stored = self._stored_dimension(client)
             if stored is None or top_k <= 0:
                 return []
@@ -371,18 +371,28 @@ def _rows(records: Sequence[VectorRecord]) -> list[dict[str, Any]]:
             ID: record.id,
             DOCUMENT: _digest(record.document_id),
             COLLECTION: _digest(record.collection),
-            VECTOR: _unit(record.vector, repr(record.id)).astype(np.float32),
+            VECTOR: _row(record.vector, repr(record.id)),
         }
         for record in latest
     ]
 
 
-def _unit(vector: FloatVector, whose: str = "the query") -> NDArray[np.float64]:
+def _length(vector: FloatVector, whose: str) -> tuple[NDArray[np.float64], float]:
     values = np.asarray(vector, np.float64)
     length = float(np.sqrt(np.dot(values, values))) if values.ndim == 1 else 0.0
     if not (np.isfinite(length) and length > 0):
         raise StorageError(f"the vector of {whose} is not one row of finite numbers, or is zero", hint="nothing was written")
-    return values if abs(length - 1) <= UNIT else values / length
+    return values, length
+
+
+def _query(vector: FloatVector) -> NDArray[np.float64]:
+    values, length = _length(vector, "the query")
+    return values / length
+
+
+def _row(vector: FloatVector, whose: str) -> FloatVector:
+    values, length = _length(vector, whose)
+    return (values if abs(length - 1) <= UNIT else values / length).astype(np.float32)
 
 
 def _parsed(rows: Sequence[dict[str, Any]]) -> Rows:
@@ -394,8 +404,7 @@ def _hits(rows: Rows, query: NDArray[np.float64]) -> list[Hit]:
     if not names:
         return []
     # Row by row, so that a score does not depend on what stands beside it.
-    lengths = np.sqrt(np.add.reduce(np.square(matrix), axis=1)) * np.sqrt(np.dot(query, query))
-    scores = np.clip(np.add.reduce(matrix * query, axis=1) / lengths, -1.0, 1.0)
+    scores = np.clip(np.add.reduce(matrix * query, axis=1), -1.0, 1.0)
     return [Hit(name, score) for name, score in zip(names, scores.tolist(), strict=True)]
 
 
