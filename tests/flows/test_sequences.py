@@ -198,14 +198,11 @@ class Changes(RuleBasedStateMachine):
     async def _change(self, point: Point | None, work: Any) -> None:
         """Takes a step as far as it comes, and looks whether the base is sound."""
         self.left = self.folder
-        real = failpoints.failpoints
-        if point is not None:
-            failpoints.failpoints = lambda: point  # type: ignore[attr-defined, assignment, return-value]
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            if point is not None:
+                patch.setattr(failpoints, "failpoints", lambda: point)
             async with asyncio.TaskGroup() as group:
                 self.task = group.create_task(_ended(work))
-        finally:
-            failpoints.failpoints = real  # type: ignore[attr-defined]
         failure = None if self.task.cancelled() else self.task.result()
         assert failure is None or point is not None, failure
         if self.left != self.folder:
