@@ -96,7 +96,7 @@ class VectorIndex:
                 "hnsw.iterative_scan": "strict_order",
                 "hnsw.max_scan_tuples": str(_SCANNED),
             },
-            "IVFFlat": {"ivfflat.probes": "20", "ivfflat.iterative_scan": "relaxed_order", "ivfflat.max_probes": "32768"},
+            "IVFFlat": {"ivfflat.probes": "50", "ivfflat.iterative_scan": "relaxed_order", "ivfflat.max_probes": "32768"},
             "VCHORDRQ": {"vchordrq.probes": "20"},
         }
         # Without sorting, the plan that is left takes the rows in the order of the index.

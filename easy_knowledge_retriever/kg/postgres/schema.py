@@ -152,7 +152,8 @@ async def grant(connection: Any, role: str) -> None:
 
 async def _version(connection: Any, server: PGServer, part: str) -> int | None:
     """The version of a part; 0 if there is none of it, None if there is nothing of ours at all."""
-    if await connection.fetchval("SELECT to_regclass('ekr.part')") is None:
+    # Not to_regclass: what it did not find, it does not look for again after waiting for a lock.
+    if not await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'ekr' AND tablename = 'part'"):
         return None
     version: int = await connection.fetchval("SELECT coalesce((SELECT version FROM ekr.part WHERE name = $1), 0)", part)
     known = len(MIGRATIONS[part])

@@ -212,7 +212,8 @@ async def _dimension(session: PGSession, space: int) -> int | None:
 
 def _components(value: bytes) -> NDArray[np.float32]:
     """A vector as pgvector sends it."""
-    return np.frombuffer(value, _STORED, offset=4).astype(np.float32)
+    components: NDArray[np.float32] = np.frombuffer(value, _STORED, offset=4).astype(np.float32)
+    return components
 
 
 def _unit(vector: FloatVector, whose: str) -> NDArray[np.float64]:
@@ -237,4 +238,5 @@ def _matrix(records: Sequence[VectorRecord]) -> NDArray[np.float32]:
     for place in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0))).tolist()[:1]:
         raise _unusable(repr(records[place].id))
     lengths[np.abs(lengths - 1) <= _UNIT] = 1
-    return (matrix / lengths[:, None]).astype(np.float32)
+    units: NDArray[np.float32] = (matrix / lengths[:, None]).astype(np.float32)
+    return units
