@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
+from easy_knowledge_retriever.errors import StorageError
 from easy_knowledge_retriever.kg import codecs
 from easy_knowledge_retriever.kg.base import JsonObject, Session, Storage, Store
 from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.kv_storage.base import DocStatusStorage, KVStorage
 from easy_knowledge_retriever.kg.lexical_storage.base import LexicalStorage
 from easy_knowledge_retriever.kg.locks import process_claim
+from easy_knowledge_retriever.kg.outside import NotedGraph, NotedLexical, Step, Steps, redo
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.kg.vector_storage.live import LivePointer, LiveVectors
 from easy_knowledge_retriever.types import (
@@ -27,9 +31,22 @@ from easy_knowledge_retriever.types import (
     Transcript,
 )
 
+logger = logging.getLogger("easy_knowledge_retriever")
+
 __all__ = ["KnowledgeBase", "Table", "extraction_key", "knowledge_base", "staged_key"]
 
 T = TypeVar("T")
+
+_REDO: Final = "redo"
+"""Claimed by whoever commits to a base with storages outside its home store, and while these follow."""
+_PENDING: Final = "pending"
+_TURN: Final = "turn"
+_ROLES: Final = ("chunk_vectors", "entity_vectors", "relation_vectors", "lexical", "graph")
+_TRIES: Final = 8
+_PATIENCE: Final = 10.0
+
+# Bases whose transaction this task, or one it was started from, stands in.
+_inside: ContextVar[frozenset[Hashable]] = ContextVar("ekr_mixed_transactions", default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +131,8 @@ class KnowledgeBase:
     """``RelationKey.id`` → vector of its indexed text."""
     lexical: LexicalStorage
     graph: GraphStorage
+    redo: KVStorage
+    """What the last commit has yet to write to storages outside the store of the document status."""
     workspace: str = ""
     """Separates this base from others in the same storages."""
 
@@ -127,6 +146,9 @@ class KnowledgeBase:
             for storage in self.storages():
                 await storage.open()
                 undo.push_async_callback(storage.close)
+            if self._outside() and await self._pending():
+                async with self.claim(_REDO):
+                    await self._finish_commit()
             undo.pop_all()
 
     async def close(self) -> None:
@@ -146,26 +168,132 @@ class KnowledgeBase:
     async def snapshot(self) -> AsyncIterator[KnowledgeBase]:
         """This base as it is now: a later commit does not change what is read in the block.
 
-        Storages of a backend without snapshots are read as they are; there the version in the document status decides
-        which chunks are live.
+        Storages of a backend without snapshots are read as they are, once every commit is complete in them; what a commit
+        meanwhile makes of that only :meth:`consistently` notices.
         """
-        async with AsyncExitStack() as stack:
-            sessions = {store.key: await stack.enter_async_context(store.snapshot()) for store in self._stores()}
-            yield self._within(sessions)
+        outside = self._outside()
+        for left in reversed(range(_TRIES)):
+            if outside:
+                await self._settled()
+            async with AsyncExitStack() as stack:
+                sessions = {store.key: await stack.enter_async_context(store.snapshot()) for store in self._stores()}
+                seen = self._within(sessions)
+                if left and outside and await seen._pending():
+                    continue
+                yield seen
+                return
+
+    async def consistently(self, read: Callable[[KnowledgeBase], Awaitable[T]]) -> T:
+        """What ``read`` makes of one snapshot. It is called again where a commit changed what no snapshot keeps.
+
+        Args:
+            read: Reads from the base it is given, and changes nothing.
+        """
+        if not self._outside():
+            async with self.snapshot() as seen:
+                return await read(seen)
+        for _ in range(_TRIES):
+            async with self.snapshot() as seen:
+                before = await seen._turn()
+                found = await read(seen)
+            if await self._turn() == before:
+                return found
+        async with self.claim(_REDO, wait=_PATIENCE) as alone:
+            if alone:
+                await self._finish_commit()
+            async with self.snapshot() as seen:
+                return await read(seen)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[KnowledgeBase]:
         """This base to write to: all of it is committed when the block ends, and undone if it raises.
 
-        Storages of a backend without transactions are written at once, in the order of the calls: write the status last.
+        What is written to storages outside the store of the document status is noted in that store, and done after its commit:
+        by this call, or by the next one or the next opening if this one is cut off. Inside the block they look as before.
+        A base whose values and status have no store is written at once, in the order of the calls: write the status last.
+
+        Raises:
+            StorageError: Nothing was committed; or it was, as the message says, and a storage outside has yet to follow.
         """
-        async with AsyncExitStack() as stack:
-            sessions = {store.key: await stack.enter_async_context(store.transaction()) for store in self._stores()}
-            inside = self._within(sessions)
-            yield inside
-            for storage in inside.storages():
-                if storage.store is None:
-                    await storage.flush()
+        home = self._home()
+        if home is None or not self._outside():
+            async with AsyncExitStack() as stack:
+                sessions = {store.key: await stack.enter_async_context(store.transaction()) for store in self._stores()}
+                inside = self._within(sessions)
+                yield inside
+                for storage in inside.storages():
+                    if storage.store is None:
+                        await storage.flush()
+            return
+        if home.key in _inside.get():
+            raise StorageError("a transaction on this base is open here already", hint="write through what it gave")
+        async with self.claim(_REDO):
+            await self._finish_commit()
+            before = _inside.get()
+            _inside.set(before | {home.key})
+            try:
+                async with home.transaction() as session:
+                    steps = Steps()
+                    inside = self._within({home.key: session}, steps)
+                    turn = await inside._turn() + 1
+                    yield inside
+                    if steps.taken:
+                        await inside.redo.put_many({_TURN: {"value": turn}, _PENDING: {"steps": steps.taken}})
+            finally:
+                _inside.set(before)
+            await self._finish_commit()
+
+    async def _turn(self) -> int:
+        """How many commits wrote to storages outside."""
+        row: Mapping[str, Any] = (await self.redo.get_many([_TURN])).get(_TURN, {})
+        return int(row.get("value", 0))
+
+    async def _pending(self) -> Sequence[Step]:
+        """What a commit has yet to write to storages outside."""
+        row: Mapping[str, Any] = (await self.redo.get_many([_PENDING])).get(_PENDING, {})
+        steps: Sequence[Step] = row.get("steps", ())
+        return steps
+
+    async def _finish_commit(self) -> None:
+        """Does what the last commit noted, if it was not done. Whoever calls it has the claim."""
+        steps = await self._pending()
+        if not steps:
+            return
+        await self.redo.flush()
+        done: dict[str, Storage] = {}
+        try:
+            for place, action, rows in steps:
+                storage = done[place] if place in done else done.setdefault(place, await self._at(place))
+                await redo(storage, action, rows)
+            for storage in done.values():
+                await storage.flush()
+        except StorageError as error:
+            error.add_note("the change is committed; it is completed by the next change or opening of this base")
+            raise
+        await self.redo.delete_many([_PENDING])
+
+    async def _settled(self) -> None:
+        """Waits until no commit is halfway, and completes one that was cut off."""
+        if not await self._pending():
+            return
+        async with self.claim(_REDO, wait=_PATIENCE) as alone:
+            if not alone:
+                logger.warning("a change is being written for more than %s s; reading what is there", _PATIENCE)
+                return
+            try:
+                await self._finish_commit()
+            except StorageError as error:
+                logger.warning("a change could not be completed; reading what is there: %s", error)
+
+    async def _at(self, place: str) -> Storage:
+        """The storage of a place that steps name, itself."""
+        name, _, number = place.partition("#")
+        member = getattr(self, name) if name in self._members() else None
+        if isinstance(member, LiveVectors):
+            return await member.numbered(int(number))
+        if not isinstance(member, Storage):
+            raise StorageError(f"this base has no {place!r}", hint="a newer version wrote it")
+        return member
 
     def claim(self, name: str, *, wait: float | None = None) -> AbstractAsyncContextManager[bool]:
         """A lock of this base with a name, see :meth:`Store.claim`: of the store of the document status, if it has one.
@@ -210,12 +338,27 @@ class KnowledgeBase:
                 found.setdefault(storage.store.key, storage.store)
         return list(found.values())
 
-    def _within(self, sessions: Mapping[Hashable, Session]) -> KnowledgeBase:
+    def _home(self) -> Store | None:
+        """The store of status and values, if it is one."""
+        home = self.status.store
+        return home if home is not None and self.redo.store is not None and self.redo.store.key == home.key else None
+
+    def _outside(self) -> list[str]:
+        """What is not in the home store; nothing if there is none."""
+        home = self._home()
+        if home is None:
+            return []
+        stores = {name: getattr(self, name).store for name in _ROLES}
+        return [name for name, store in stores.items() if store is None or store.key != home.key]
+
+    def _within(self, sessions: Mapping[Hashable, Session], steps: Steps | None = None) -> KnowledgeBase:
         changes: dict[str, object] = {}
         for name in self._members():
             member = getattr(self, name)
             storage: Storage = member.storage if isinstance(member, Table) else member
-            if storage.store is None:
+            if storage.store is None or storage.store.key not in sessions:
+                if steps is not None:
+                    changes[name] = _noted(member, name, steps)
                 continue
             seen = storage.within(sessions[storage.store.key])
             changes[name] = member.over(seen) if isinstance(member, Table) else seen
@@ -279,6 +422,7 @@ def knowledge_base(
         relation_vectors=LiveVectors(vectors, "relation_vectors", workspace, index),
         lexical=lexical.bind("lexical", workspace),
         graph=graph.bind("graph", workspace),
+        redo=kv.bind("redo", workspace),
         workspace=workspace,
     )
 
@@ -290,6 +434,15 @@ async def _close(storages: Sequence[Storage]) -> None:
             await storages[-1].close()
         finally:
             await _close(storages[:-1])
+
+
+def _noted(member: object, place: str, steps: Steps) -> object:
+    """The same storage, with its writes noted."""
+    if isinstance(member, LiveVectors):
+        return member.noted(place, steps)
+    if isinstance(member, LexicalStorage):
+        return NotedLexical(member, place, steps)
+    return NotedGraph(member, place, steps) if isinstance(member, GraphStorage) else member
 
 
 S = TypeVar("S", bound=Storage)

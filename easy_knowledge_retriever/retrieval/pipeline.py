@@ -190,9 +190,14 @@ class Retrieving:
         if chosen.grounded:
             understanding = Understanding(services.rewriter, services.splitter, services.keywords, plan, record)
             understood = await understanding.understand(question)
-            async with self.kb.snapshot() as kb:
+            degraded = tuple(record.degraded)
+
+            async def search(kb: KnowledgeBase) -> Context:
                 await self.check(kb)
-                context = await _Search(kb, self, plan, record).context(understood)
+                record.degraded[:] = degraded
+                return await _Search(kb, self, plan, record).context(understood)
+
+            context = await self.kb.consistently(search)
         request = AnswerRequest(
             question=question,
             context=context,

@@ -140,6 +140,7 @@ async def test_what_comes_changes_and_goes_meanwhile_is_there_in_the_end(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reindexing, "_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(reindexing, "_PATIENCE", 9)  # the last try keeps others out, and would wait for them here
     texts = [TEXTS[0], "# New\n\nIda Brandt went to Lund. Ida Brandt met Jon Lind.", *TEXTS[2:5], "# Seven\n\nPer Aas left."]
     async with retriever(base, FakeEmbeddingService(OLD)) as before:
         ids = {record.name: record.id for record in await before.get_docs()}

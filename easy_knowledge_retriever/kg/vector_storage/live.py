@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from easy_knowledge_retriever.kg.base import Session, Store
 from easy_knowledge_retriever.kg.kv_storage.base import KVStorage
+from easy_knowledge_retriever.kg.outside import NotedVectors, Steps
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.types import FloatVector, Hit, SearchFilter, VectorRecord
 
@@ -84,6 +85,7 @@ class LiveVectors(VectorStorage):
         self._pointer = LivePointer(index)
         self._index = index
         self._session: Session | None = None
+        self._noting: tuple[str, Steps] | None = None
 
     def bind(self, namespace: str, workspace: str = "") -> Self:
         return type(self)(self._backend, namespace, workspace, self._index)
@@ -103,6 +105,12 @@ class LiveVectors(VectorStorage):
         seen._pointer = pointer
         return seen
 
+    def noted(self, place: str, steps: Steps) -> Self:
+        """The same inside a transaction of another store, which takes note of the writes."""
+        seen = copy.copy(self)
+        seen._noting = place, steps
+        return seen
+
     async def numbered(self, number: int) -> VectorStorage:
         """One set, open, whether it is served or not. It knows no session."""
         return await self._sets.get(number)
@@ -110,6 +118,9 @@ class LiveVectors(VectorStorage):
     async def _live(self) -> VectorStorage:
         number = await self._pointer.number()
         storage = self._sets.opened.get(number) or await self._sets.get(number)
+        if self._noting is not None:
+            place, steps = self._noting
+            return NotedVectors(storage, f"{place}#{number}", steps)
         return storage if self._session is None else storage.within(self._session)
 
     async def open(self) -> None:
