@@ -34,10 +34,15 @@ from easy_knowledge_retriever.kg.reply_cache import CacheSize, ReplyCache, cache
 from easy_knowledge_retriever.kg.usage_report import UsageReport, usage_report
 from easy_knowledge_retriever.kg.vector_storage.base import VectorStorage
 from easy_knowledge_retriever.models import EmbeddingChoice, JudgeChoice, LLMChoice, ModelChoices, RerankerChoice, choose_models
+from easy_knowledge_retriever.operating.archives import Manifest
+from easy_knowledge_retriever.operating.backing_up import BackupReport, backup
+from easy_knowledge_retriever.operating.clearing import drop_all
 from easy_knowledge_retriever.operating.exporting import export_base
 from easy_knowledge_retriever.operating.filling import refuse_unfinished
 from easy_knowledge_retriever.operating.importing import import_base
 from easy_knowledge_retriever.operating.migrating import migrate_base
+from easy_knowledge_retriever.operating.purging import purge as purge_files
+from easy_knowledge_retriever.operating.restoring import restore
 from easy_knowledge_retriever.operations.base import PromptHook
 from easy_knowledge_retriever.operations.chunking import ChunkingFunction, chunking_by_token_size
 from easy_knowledge_retriever.operations.context import entity_data, relation_data
@@ -610,20 +615,24 @@ class EasyKnowledgeRetriever:
         """
         return await self._retrieving.retrieve(query, retrieval, param)
 
-    async def adelete_by_doc_id(self, doc_id: str, delete_llm_cache: bool = False) -> DeletionResult:
+    async def adelete_by_doc_id(self, doc_id: str, delete_llm_cache: bool = False, *, purge: bool = False) -> DeletionResult:
         """Deletes a document and everything that rests on it alone. Exact, and asks no model.
 
         Args:
             doc_id: Its id.
             delete_llm_cache: Also drops every cached reply to a question: one may quote it. Those about its chunks go anyway.
+            purge: Also writes the files of the base anew, so that no byte of the document is left in one, and drops every cached
+                reply to a question. It is done even if there is no such document any more.
 
         Raises:
-            StorageError: A storage failed; the document is still whole.
+            StorageError: A storage failed; the document is still whole, or, with ``purge``, deleted with bytes left.
         """
-        self._opened()
+        kb = self._opened()
         result = await self._ingestion.delete_document(doc_id)
-        if delete_llm_cache:
+        if delete_llm_cache or purge:
             await self.aclear_cache()
+        if purge:
+            await purge_files(kb)
         return result
 
     async def summarize(self) -> SummaryReport:
@@ -645,6 +654,15 @@ class EasyKnowledgeRetriever:
     async def cache_size(self) -> CacheSize:
         """How many replies of models are kept, and how many bytes they take. Looks at all of them."""
         return await cache_size(self._opened().llm_cache)
+
+    async def aclear(self) -> None:
+        """Drops all documents and everything made of them. The base stays open, as one that never held anything.
+
+        Raises:
+            StorageError: A storage failed; where it has transactions, nothing was dropped.
+        """
+        await drop_all(self._opened())
+        self._ingestion.guard.forget()
 
     async def aclear_cache(self) -> None:
         """Drops cached replies of models. Never harms the index."""
@@ -781,6 +799,36 @@ class EasyKnowledgeRetriever:
         """
         kb, names = self._opened(), [sources] if isinstance(sources, str) else list(sources)
         await self._ingestion.decide(lambda: decided_one(kb, names, target))
+
+    async def backup(self, path: str | Path) -> BackupReport:
+        """Writes one archive that holds the base as it is now, whatever is ingested meanwhile, and reads it back.
+
+        Args:
+            path: The archive; one that is there is replaced when the new one is whole.
+
+        Raises:
+            StorageError: The base cannot be read, or the archive not be written.
+        """
+        return await backup(self._opened(), Path(path), self.observer)
+
+    async def restore(self, path: str | Path) -> Manifest:
+        """Makes this base, which is not open, of a backup. Its folder must be empty, or not be there.
+
+        Args:
+            path: What :meth:`backup` wrote. It may come from anywhere: it is checked whole before anything of it is used.
+
+        Returns:
+            What the backup says of itself.
+
+        Raises:
+            NotFound: There is no such file.
+            ConfigError: There is something in the base already, this retriever is open, or it is not on one SQLite file and the
+                backup is of one.
+            StorageError: The archive is no backup, is damaged or would do harm, or the base cannot be written.
+        """
+        if self._loop is not None:
+            raise ConfigError("the base to be filled is open", hint="give a retriever that was not opened yet")
+        return await restore(self._kb, Path(path), self.observer)
 
     async def export(self, path: str | Path) -> Counter[str]:
         """Writes the whole base as it is now to a file of lines of JSON, from which :meth:`import_base` makes it again.

@@ -16,10 +16,13 @@ import typer
 from easy_knowledge_retriever.cli.output import counted
 from easy_knowledge_retriever.cli.services import embedding_model, language_model, reranker
 from easy_knowledge_retriever.cli.verbs import Run
-from easy_knowledge_retriever.errors import EKRError
+from easy_knowledge_retriever.errors import EKRError, StoreVersionError
+from easy_knowledge_retriever.kg.sqlite.migration import outlook
+from easy_knowledge_retriever.kg.sqlite.store import FILE_NAME
 from easy_knowledge_retriever.llm.local.embedding import LocalEmbeddingService
 from easy_knowledge_retriever.llm.probing import ContextProbe, ModelProbe, probe_context, probe_model
 from easy_knowledge_retriever.settings import environment
+from easy_knowledge_retriever.storages import DEFAULT_BACKEND
 
 __all__ = ["doctor"]
 
@@ -71,6 +74,7 @@ async def doctor(
         ("language model", _language_model),
         ("context", functools.partial(_context, tokens=context)),
         ("reranker", _reranker),
+        ("format", _format),
         ("store", _store),
     )
     for name, examine in examinations:
@@ -174,6 +178,27 @@ async def _reranker(run: Run) -> str:
         return f"{run.models.rerank_model} answers, to requests like those of {service.features.style}"
     finally:
         await service.aclose()
+
+
+async def _format(run: Run) -> str:
+    path = Path(run.working_dir) / FILE_NAME
+    if run.backend != DEFAULT_BACKEND or not path.is_file():
+        return "not looked at"
+    seen = outlook(path)
+    match seen.verdict:
+        case "current":
+            return f"{seen.found}, as this library writes it"
+        case "upgrade":
+            return _Warned(
+                f"{seen.found}: opening the base makes it {seen.known}, in one step that can be killed; back it up before"
+            )
+        case "too_new":
+            raise StoreVersionError(
+                f"{str(path)!r} has format {seen.found}, this library knows up to {seen.known}",
+                hint="upgrade easy-knowledge-retriever",
+            )
+        case _:
+            raise StoreVersionError(f"{str(path)!r} has format {seen.found}, from before the first release", hint="ingest anew")
 
 
 async def _store(run: Run) -> str:

@@ -224,11 +224,15 @@ async def retry(
 
 
 async def remove(
-    run: Run, documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids or names, as 'ekr list' shows them.")]
+    run: Run,
+    documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids or names, as 'ekr list' shows them.")],
+    purge: Annotated[bool, typer.Option("--purge", help="Leave no byte of them in any file, and no kept reply.")] = False,
 ) -> int | None:
     """Deletes documents, exactly: what only they said is gone, what others say too stays.
 
     Example: ekr rm handbook.pdf
+
+    With --purge the files of the base are written anew, which takes as long as copying them.
     """
     async with run.base() as rag:
         chosen = choose(await rag.get_docs(), documents)
@@ -236,7 +240,8 @@ async def remove(
         if not run.confirm(f"Delete {', '.join(record.name for record in chosen)}?"):
             run.screen.failed("not_confirmed", "nothing was deleted", hint="answer yes, or give --yes")
             return USAGE
-        results = [await rag.adelete_by_doc_id(record.id) for record in chosen]
+        last = chosen[-1].id
+        results = [await rag.adelete_by_doc_id(record.id, purge=purge and record.id == last) for record in chosen]
 
     def show() -> None:
         for result in results:

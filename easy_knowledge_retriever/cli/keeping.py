@@ -1,4 +1,4 @@
-"""Verbs that keep a base: export, import, migrate."""
+"""Verbs that keep a base: backup, restore, export, import, migrate, clear."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from easy_knowledge_retriever.cli.output import Screen, counted
-from easy_knowledge_retriever.cli.verbs import Run, verb
+from easy_knowledge_retriever.cli.output import Screen, counted, plain
+from easy_knowledge_retriever.cli.verbs import USAGE, Run, verb
 from easy_knowledge_retriever.events import BaseProgress, Event, Observer, ignore
 from easy_knowledge_retriever.storages import DEFAULT_BACKEND, STORAGE_SETS
 
@@ -21,9 +21,42 @@ _Path = Annotated[str, typer.Argument(metavar="PATH", help="The file.")]
 
 def register(app: typer.Typer) -> None:
     """Adds these verbs."""
+    verb(app, "backup")(backup)
+    verb(app, "restore")(restore)
     verb(app, "export")(export)
     verb(app, "import")(import_base)
     verb(app, "migrate")(migrate)
+    verb(app, "clear")(clear)
+
+
+async def backup(run: Run, path: _Path) -> None:
+    """Writes one archive that holds the base as it is at this moment, and reads it back.
+
+    Example: ekr backup base.zip
+
+    The base may be in use. What is on a server is exported into the archive; pg_dump is quicker for all of a PostgreSQL database.
+    """
+    with _told(run.screen) as observer:
+        async with run.base(observer) as rag:
+            report = await rag.backup(path)
+    documents = counted(report.rows.get("status", 0), "document")
+    run.screen.result(plain(report), lambda: run.screen.say(f"{documents}, {report.bytes / 1e6:.1f} MB, in {path}", style="bold"))
+
+
+async def restore(run: Run, path: _Path) -> None:
+    """Makes a base of a backup, in a folder that is empty or not there.
+
+    Example: ekr restore base.zip --working-dir ./copy
+
+    The archive is checked whole before anything of it is used, wherever it comes from.
+    """
+    with _told(run.screen) as observer:
+        manifest = await run.base(observer, create=True).restore(path)
+    documents = counted(manifest.rows.get("status", 0), "document")
+    run.screen.result(
+        {"working_dir": run.working_dir, "backup": manifest},
+        lambda: run.screen.say(f"{documents} of {manifest.created_at} in {run.working_dir}", style="bold"),
+    )
 
 
 async def export(run: Run, path: _Path) -> None:
@@ -76,6 +109,21 @@ async def migrate(
             run.screen.say(f"use it with --storage {to}, or EKR_STORAGE={to}")
 
     run.screen.result({"working_dir": folder, "storage": to, "rows": rows}, show)
+
+
+async def clear(run: Run) -> int | None:
+    """Drops all documents and everything made of them. The base stays usable.
+
+    Example: ekr clear
+    """
+    async with run.base() as rag:
+        count = sum((await rag.get_processing_status()).values())
+        if not run.confirm(f"Drop {counted(count, 'document')} of {run.working_dir}?"):
+            run.screen.failed("not_confirmed", "nothing was dropped", hint="answer yes, or give --yes")
+            return USAGE
+        await rag.aclear()
+    run.screen.result({"dropped": count}, lambda: run.screen.say(f"dropped {counted(count, 'document')}"))
+    return None
 
 
 @contextmanager

@@ -68,6 +68,13 @@ class Store(ABC):
         """
         return process_claim(self.key, name, wait=wait)
 
+    async def scrub(self) -> None:  # a store in memory, or on a server, has no files of its own
+        """Writes its files anew, so that no byte of a deleted row is left in any of them.
+
+        Raises:
+            StorageError: Somebody reads it and does not stop; bytes may be left.
+        """
+
 
 class Storage(ABC):
     """One role (KV, vectors …) of one backend for one namespace.

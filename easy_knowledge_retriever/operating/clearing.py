@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from easy_knowledge_retriever.ingestion.stamps import Stamps, put_stamps, stamps_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
-from easy_knowledge_retriever.kg.vector_storage.live import LIVE
 
 __all__ = ["drop_all"]
 
 
 async def drop_all(kb: KnowledgeBase) -> None:
-    """Drops every row but which set of vectors is served, and how often the base has changed.
+    """Drops every row in one transaction; the base stays open and usable.
 
-    That number goes on, so that a change that was planned before is not committed after.
+    What stays is about the store (which set of vectors is served), and the number of changes goes on, so that a change that was
+    planned before is not committed after.
 
     Raises:
         StorageError: A storage failed; where it has transactions, nothing was dropped.
@@ -22,6 +22,5 @@ async def drop_all(kb: KnowledgeBase) -> None:
         for storage in inside.storages():
             if storage is not inside.vector_index:
                 await storage.drop()
-        await inside.vector_index.delete_many([key async for key, _ in inside.vector_index.scan() if key != LIVE])
         if before.generation:
             await put_stamps(inside, Stamps(), Stamps(before.generation + 1))

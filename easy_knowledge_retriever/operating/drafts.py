@@ -12,7 +12,7 @@ from pathlib import Path
 
 from easy_knowledge_retriever.errors import ConfigError, StorageError
 
-__all__ = ["draft", "draft_folder", "require_empty"]
+__all__ = ["draft", "draft_folder", "scratch"]
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def draft_folder(path: Path) -> AsyncIterator[Path]:
         ConfigError: There is something in ``path``.
         StorageError: The folder could not be made, or not be put in its place.
     """
-    require_empty(path)
+    _require_empty(path)
     unfinished = _beside(path)
     try:
         try:
@@ -48,13 +48,28 @@ async def draft_folder(path: Path) -> AsyncIterator[Path]:
                 f"{str(unfinished)!r} cannot be made: {failure}", hint="may its parent be written to?"
             ) from failure
         yield unfinished
-        require_empty(path)
+        _require_empty(path)
         await asyncio.to_thread(_settle, unfinished, path)
     finally:
         await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
 
 
-def require_empty(path: Path) -> None:
+@asynccontextmanager
+async def scratch(path: Path) -> AsyncIterator[Path]:
+    """A new folder beside ``path`` that is removed in the end.
+
+    Raises:
+        OSError: It could not be made.
+    """
+    folder = _beside(path)
+    await asyncio.to_thread(folder.mkdir, mode=0o700)
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _require_empty(path: Path) -> None:
     """Makes sure that nothing would be overwritten.
 
     Raises:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from easy_knowledge_retriever.cli.demo import demo_documents
+from easy_knowledge_retriever.errors import StoreCorruptError
 from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
 from easy_knowledge_retriever.kg.vector_storage.milvus_impl import MilvusVectorDBStorage
 from easy_knowledge_retriever.query import QueryParam
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
-from easy_knowledge_retriever.storages import storage_set
+from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 from easy_knowledge_retriever.testing.memory import (
     MemoryDocStatusStorage,
@@ -21,15 +27,11 @@ from easy_knowledge_retriever.testing.memory import (
     MemoryStore,
     MemoryVectorStorage,
 )
+from tests.flows.moving_process import retriever as _on
 from tests.support.bolt import DATABASE, PASSWORD, USER, emptied
 from tests.support.milvus import milvus_database, milvus_uri
 
-Make = Callable[[], EasyKnowledgeRetriever]
 QUESTIONS = 50
-
-
-def _on(folder: Path, backend: str) -> EasyKnowledgeRetriever:
-    return EasyKnowledgeRetriever(folder, embedding_service=FakeEmbeddingService(256), **storage_set(backend))
 
 
 def _in_memory() -> EasyKnowledgeRetriever:
@@ -88,3 +90,21 @@ async def test_fifty_questions_have_the_same_contexts_on_every_storage(tmp_path:
             for base in (second, third, fourth, fifth):
                 assert await _contexts(base, questions) == expected
                 assert (await base.verify(deep=True)).clean
+
+
+@pytest.mark.parametrize(("backend", "parts"), [("sqlite", 2), ("sqlite", 9), ("files", 5)])
+async def test_a_killed_import_is_no_base_and_the_next_one_ends_it(tmp_path: Path, backend: str, parts: int) -> None:
+    async with _on(tmp_path / "old", "sqlite") as old:
+        for path in demo_documents()[:2]:
+            await old.ingest(path, name=path.name)
+        await old.export(tmp_path / "base.jsonl")
+        expected = await canonical_dump(old._kb)
+    command = [sys.executable, "-m", "tests.flows.moving_process", backend, tmp_path / "new", tmp_path / "base.jsonl", str(parts)]
+    killed = await asyncio.to_thread(lambda: subprocess.run(command, check=False, timeout=60))
+    assert killed.returncode == -9
+    with pytest.raises(StoreCorruptError, match="run the same import"):
+        await _on(tmp_path / "new", backend).initialize_storages()
+    await _on(tmp_path / "new", backend).import_base(tmp_path / "base.jsonl")
+    async with _on(tmp_path / "new", backend) as new:
+        assert await canonical_dump(new._kb) == expected
+        assert (await new.verify(deep=True)).clean

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
-from easy_knowledge_retriever.errors import StoreCorruptError, StoreVersionError
+from easy_knowledge_retriever.errors import StoreCorruptError
 from easy_knowledge_retriever.failpoints import failpoint
 
-__all__ = ["APPLICATION_ID", "VERSION", "check", "create"]
+__all__ = ["APPLICATION_ID", "VERSION", "check", "create", "is_ours", "version_of"]
 
 APPLICATION_ID = 0x454B5242
 """``EKRB`` in the header of the file."""
@@ -125,23 +126,12 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises:
         StoreCorruptError: It is something else, or shorter than it says.
-        StoreVersionError: Another version of this library wrote it.
     """
     if path.stat().st_size == 0:
         raise StoreCorruptError(f"{str(path)!r} is empty", hint="nothing was changed; restore a backup, or move the file away")
     if _number(connection, "application_id") != APPLICATION_ID:
         raise StoreCorruptError(
             f"{str(path)!r} is a database, but not a knowledge base", hint="give another working_dir; nothing was changed"
-        )
-    version = _number(connection, "user_version")
-    if version < VERSION:
-        raise StoreVersionError(
-            f"{str(path)!r} has format {version}, from before the first release", hint="ingest anew; nothing was changed"
-        )
-    if version > VERSION:
-        raise StoreVersionError(
-            f"{str(path)!r} has format {version}, this library knows up to {VERSION}",
-            hint="upgrade easy-knowledge-retriever; nothing was changed",
         )
     journal = path.with_name(f"{path.name}-wal")
     expected = _number(connection, "page_count") * _number(connection, "page_size")
@@ -150,6 +140,19 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
             f"{str(path)!r} has {path.stat().st_size} bytes instead of {expected}",
             hint="nothing was changed; restore a backup, or move the file away",
         )
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The format of a database."""
+    return _number(connection, "user_version")
+
+
+def is_ours(objects: Sequence[tuple[str, ...]]) -> bool:
+    """Whether these rows of ``sqlite_master`` (type, name, table, text), in order, are exactly those of a new file."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(_TABLES)
+        ours = fresh.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    return bool(list(objects) == ours)
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from easy_knowledge_retriever.errors import ConfigError, StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.base import Store
 from easy_knowledge_retriever.kg.locks import folder_claim
-from easy_knowledge_retriever.kg.sqlite import schema
+from easy_knowledge_retriever.kg.sqlite import migration, schema
 from easy_knowledge_retriever.kg.sqlite.failures import is_busy, locked, translated, writer_of
 from easy_knowledge_retriever.kg.sqlite.mirror import Mirrors
 from easy_knowledge_retriever.kg.sqlite.session import Space, SqliteSession
@@ -172,6 +172,19 @@ class SqliteStore(Store):
             async with self._writing.turn():
                 await self.hop(self._checkpoint)
 
+    async def scrub(self) -> None:
+        self._refuse_inside()
+        async with self._writing.turn():
+            for step in (self._vacuum, self._truncate_journal):
+                await self._until_free(step)
+
+    async def _until_free(self, step: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._lock_timeout
+        while not await self.hop(step):
+            if time.monotonic() >= deadline:
+                raise locked(self._path, self._lock_timeout, writer_of(self._path))
+            await asyncio.sleep(0.05)
+
     async def hop(self, work: Callable[[], T]) -> T:
         """The result of ``work`` in a worker thread. Once this returns or raises, no thread works at it any more."""
         return await _hop(self._require_open(), work)
@@ -194,9 +207,7 @@ class SqliteStore(Store):
             pause = min(2 * pause, 0.05)
 
     def _try_writing(self, session: SqliteSession) -> bool:
-        writer = self._writer
-        if writer is None:
-            raise StorageNotOpenError(f"{str(self._path)!r} is closed", hint="open it first")
+        writer = self._required_writer()
         with translated(self._path):
             try:
                 session.begin(writer, "BEGIN IMMEDIATE")
@@ -259,6 +270,7 @@ class SqliteStore(Store):
             connection = self._connect()
             try:
                 schema.check(connection, self._path)
+                migration.upgrade(connection, self._path)
                 connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
                 connection.execute("PRAGMA cache_size = -16000")
                 connection.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -268,6 +280,30 @@ class SqliteStore(Store):
                 connection.close()
                 raise
             return connection
+
+    def _vacuum(self) -> bool:
+        """Writes the file anew, without rows that were deleted; False if somebody writes."""
+        with translated(self._path):
+            try:
+                writer = self._required_writer()
+                writer.execute("PRAGMA secure_delete = ON")
+                writer.execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                if is_busy(error):
+                    return False
+                raise
+        return True
+
+    def _truncate_journal(self) -> bool:
+        """Takes all of the journal over into the file and empties it; False if somebody still reads from it."""
+        with translated(self._path):
+            [(busy, _, _)] = self._required_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return not busy
+
+    def _required_writer(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise StorageNotOpenError(f"{str(self._path)!r} is closed", hint="open it first")
+        return self._writer
 
     def _checkpoint(self) -> None:
         with translated(self._path):

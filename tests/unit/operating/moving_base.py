@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
@@ -24,6 +25,16 @@ def on(backend: str, folder: Path) -> KnowledgeBase:
         chosen["lexical_storage"],
         chosen["graph_storage"],
     )
+
+
+@asynccontextmanager
+async def opened(base: KnowledgeBase) -> AsyncIterator[KnowledgeBase]:
+    """The base, open in the block."""
+    await base.open()
+    try:
+        yield base
+    finally:
+        await base.close()
 
 
 async def fill_with_documents(base: KnowledgeBase) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,14 +11,13 @@ import pytest
 from easy_knowledge_retriever.errors import ConfigError, NotFound, StorageError, StoreCorruptError, StoreVersionError
 from easy_knowledge_retriever.events import BaseProgress, Event
 from easy_knowledge_retriever.ingestion.verification import verify
-from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.operating import filling
 from easy_knowledge_retriever.operating.exporting import export_base
 from easy_knowledge_retriever.operating.filling import refuse_unfinished
 from easy_knowledge_retriever.operating.importing import import_base
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from tests.flows.ingesting_base import empty_base
-from tests.unit.operating.moving_base import fill_with_documents, on
+from tests.unit.operating.moving_base import fill_with_documents, on, opened
 
 
 @pytest.fixture
@@ -29,15 +26,6 @@ async def exported(tmp_path: Path) -> Path:
     await fill_with_documents(base)
     await export_base(base, tmp_path / "base.jsonl")
     return tmp_path / "base.jsonl"
-
-
-@asynccontextmanager
-async def opened(base: KnowledgeBase) -> AsyncIterator[KnowledgeBase]:
-    await base.open()
-    try:
-        yield base
-    finally:
-        await base.close()
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "files"])
