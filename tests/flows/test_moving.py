@@ -14,7 +14,11 @@ import pytest
 from easy_knowledge_retriever.cli.demo import demo_documents
 from easy_knowledge_retriever.errors import StoreCorruptError
 from easy_knowledge_retriever.kg.graph_storage.neo4j_impl import Neo4JStorage
+from easy_knowledge_retriever.kg.graph_storage.postgres_impl import PGGraphStorage
+from easy_knowledge_retriever.kg.kv_storage.postgres_impl import PGDocStatusStorage, PGKVStorage
+from easy_knowledge_retriever.kg.lexical_storage.postgres_impl import PGLexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.milvus_impl import MilvusVectorDBStorage
+from easy_knowledge_retriever.kg.vector_storage.postgres_impl import PGVectorStorage
 from easy_knowledge_retriever.query import QueryParam
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.testing.dump import canonical_dump
@@ -30,6 +34,7 @@ from easy_knowledge_retriever.testing.memory import (
 from tests.flows.moving_process import retriever as _on
 from tests.support.bolt import DATABASE, PASSWORD, USER, emptied
 from tests.support.milvus import milvus_database, milvus_uri
+from tests.support.postgres import on_postgres
 
 QUESTIONS = 50
 
@@ -42,6 +47,19 @@ def _in_memory() -> EasyKnowledgeRetriever:
         vector_storage=MemoryVectorStorage(store),
         lexical_storage=MemoryLexicalStorage(store),
         graph_storage=MemoryGraphStorage(store),
+        embedding_service=FakeEmbeddingService(256),
+    )
+
+
+async def _on_postgres(folder: Path) -> EasyKnowledgeRetriever:
+    options = await on_postgres(folder, "moving")
+    return EasyKnowledgeRetriever(
+        folder,
+        kv_storage=PGKVStorage(**options),
+        doc_status_storage=PGDocStatusStorage(**options),
+        vector_storage=PGVectorStorage(**options),
+        lexical_storage=PGLexicalStorage(**options),
+        graph_storage=PGGraphStorage(**options),
         embedding_service=FakeEmbeddingService(256),
     )
 
@@ -82,12 +100,13 @@ async def test_fifty_questions_have_the_same_contexts_on_every_storage(tmp_path:
         expected = await _contexts(first, questions)
         assert len(set(expected)) > QUESTIONS / 2
         async with (
-            _moved(first, _on(tmp_path / "two", "files")) as second,
-            _moved(second, _on(tmp_path / "three", "sqlite")) as third,
-            _moved(third, _in_memory()) as fourth,
-            _moved(fourth, _on_servers(tmp_path / "five")) as fifth,
+            _moved(first, await _on_postgres(tmp_path / "two")) as second,
+            _moved(second, _on(tmp_path / "three", "files")) as third,
+            _moved(third, _on(tmp_path / "four", "sqlite")) as fourth,
+            _moved(fourth, _in_memory()) as fifth,
+            _moved(fifth, _on_servers(tmp_path / "six")) as sixth,
         ):
-            for base in (second, third, fourth, fifth):
+            for base in (second, third, fourth, fifth, sixth):
                 assert await _contexts(base, questions) == expected
                 assert (await base.verify(deep=True)).clean
 
@@ -99,7 +118,8 @@ async def test_a_killed_import_is_no_base_and_the_next_one_ends_it(tmp_path: Pat
             await old.ingest(path, name=path.name)
         await old.export(tmp_path / "base.jsonl")
         expected = await canonical_dump(old._kb)
-    command = [sys.executable, "-m", "tests.flows.moving_process", backend, tmp_path / "new", tmp_path / "base.jsonl", str(parts)]
+    command = [sys.executable, "-m", "tests.flows.moving_process", backend, str(tmp_path / "new")]
+    command += [str(tmp_path / "base.jsonl"), str(parts)]
     killed = await asyncio.to_thread(lambda: subprocess.run(command, check=False, timeout=60))
     assert killed.returncode == -9
     with pytest.raises(StoreCorruptError, match="run the same import"):
