@@ -272,7 +272,8 @@ async def measure(place: Place, samples: Samples, size: int) -> Measured:
         vectors = sum([await index.count() for index in indexes])
     opened = await _probed(place, samples.dimension)
     warm = seconds[2:]  # the first ones load what a process loads once
-    return Measured(statistics.median(warm) * 1000, max(warm) * 1000, vectors, opened, PLACES[place.store].size(place))
+    disk = await asyncio.to_thread(PLACES[place.store].size, place)
+    return Measured(statistics.median(warm) * 1000, max(warm) * 1000, vectors, opened, disk)
 
 
 def table(store: str, dimension: int, found: dict[int, Measured]) -> Table:
@@ -309,7 +310,7 @@ async def run(store: str, sizes: Sequence[int], dimension: int) -> dict[int, Mea
         dimension: Of the vectors.
     """
     with tempfile.TemporaryDirectory() as name:
-        place, samples = PLACES[store](Path(name)).fresh(), Samples(dimension)
+        place, samples = await asyncio.to_thread(PLACES[store](Path(name)).fresh), Samples(dimension)
         found = {size: await measure(place, samples, size) for size in sizes}
     Console(width=120).print(table(store, dimension, found))
     return found

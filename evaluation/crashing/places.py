@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import secrets
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from easy_knowledge_retriever.kg.graph_storage.postgres_impl import PGGraphStorage
+from easy_knowledge_retriever.kg.kv_storage.postgres_impl import PGDocStatusStorage, PGKVStorage
+from easy_knowledge_retriever.kg.lexical_storage.postgres_impl import PGLexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.postgres_impl import PGVectorStorage
+from tests.support.postgres import postgres
 
 __all__ = ["PLACES", "Folders", "Place", "Places"]
 
@@ -86,4 +95,49 @@ class SqlitePlaces(Folders):
         return {"working_dir": place.where}
 
 
-PLACES: dict[str, type[Places]] = {places.store: places for places in (SqlitePlaces,)}
+class PostgresPlaces(Places):
+    """Each base has a database of its own, on a server that is started when it is first asked for."""
+
+    store = "postgres"
+
+    def fresh(self) -> Place:
+        name = f"crash_{secrets.token_hex(6)}"
+        asyncio.run(postgres().database(name))
+        return Place(self.store, json.dumps(postgres().options(name)))
+
+    def copy(self, place: Place) -> Place:
+        name = f"crash_{secrets.token_hex(6)}"
+        asyncio.run(postgres().execute("postgres", f"CREATE DATABASE {name} TEMPLATE {self._database(place)}"))
+        return Place(self.store, json.dumps(postgres().options(name)))
+
+    def drop(self, place: Place) -> None:
+        asyncio.run(postgres().execute("postgres", f"DROP DATABASE {self._database(place)} WITH (FORCE)"))
+
+    @staticmethod
+    def _database(place: Place) -> str:
+        return str(json.loads(place.where)["database"])
+
+    @staticmethod
+    def size(place: Place) -> int:
+        async def asked() -> int:
+            connection = await postgres().connect("postgres")
+            try:
+                return int(await connection.fetchval("SELECT pg_database_size($1)", PostgresPlaces._database(place)))
+            finally:
+                await connection.close()
+
+        return asyncio.run(asked())
+
+    @staticmethod
+    def storages(place: Place) -> dict[str, Any]:
+        options = json.loads(place.where)
+        return {
+            "kv_storage": PGKVStorage(**options),
+            "doc_status_storage": PGDocStatusStorage(**options),
+            "vector_storage": PGVectorStorage(**options),
+            "lexical_storage": PGLexicalStorage(**options),
+            "graph_storage": PGGraphStorage(**options),
+        }
+
+
+PLACES: dict[str, type[Places]] = {places.store: places for places in (SqlitePlaces, PostgresPlaces)}
