@@ -63,7 +63,7 @@ class PGKVStorage(PGStorage, KVStorage):
         session = self._session
         if session is None:
             self._require_open()
-            async with self._store.snapshot() as session:
+            async with self._store.snapshot(self._space.workspace) as session:
                 async for pair in self.within(session).scan(prefix):
                     yield pair
             return

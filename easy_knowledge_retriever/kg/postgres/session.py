@@ -20,6 +20,8 @@ T = TypeVar("T")
 Row = Any
 """A row as asyncpg gives it."""
 
+_LOOK = "SELECT set_config('ekr.workspace', $1, true)"
+_TAKE = "SELECT set_config('ekr.workspace', $1, true), pg_advisory_xact_lock($2), set_config('lock_timeout', '0', true)"
 _SHOW = "SELECT name, current_setting(name, true) FROM unnest($1::text[]) AS asked (name)"
 
 
@@ -38,16 +40,17 @@ class PGSession:
         store: The store it belongs to.
         connection: The connection it has for itself.
         writable: Whether it is a transaction.
+        workspace: The one whose rows are visible from the beginning.
     """
 
-    def __init__(self, store: PGStore, connection: Any, *, writable: bool) -> None:
+    def __init__(self, store: PGStore, connection: Any, *, writable: bool, workspace: str | None = None) -> None:
         self._store = store
         self._connection = connection
         self._writable = writable
         self._turn = asyncio.Lock()
         self._active = True
         self._spoilt = False
-        self._workspace: str | None = None
+        self._workspace = workspace
         self._spaces: dict[Space, int] = {}
         self.grown: set[Growing] = set()
         """Indexes that may be due when it is committed."""
@@ -146,11 +149,11 @@ class PGSession:
         """
         if workspace == self._workspace:
             return
-        await self.rows("SELECT set_config('ekr.workspace', $1, true)", f"={workspace}")
         if self._writable:
             # Statements after this one see what those before us committed: the isolation is that of each statement.
-            await self.rows("SELECT pg_advisory_xact_lock($1)", lock_number("transaction", workspace))
-            await self.rows("SELECT set_config('lock_timeout', '0', true)")
+            await self.rows(_TAKE, f"={workspace}", lock_number("transaction", workspace))
+        else:
+            await self.rows(_LOOK, f"={workspace}")
         self._workspace = workspace
 
     async def _number(self, space: Space) -> int:

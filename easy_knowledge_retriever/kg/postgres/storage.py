@@ -125,7 +125,7 @@ class PGStorage(Storage):
         if self._session is not None:
             return await self._session.run(self._space, work)
         self._require_open()
-        async with self._store.snapshot() as session:
+        async with self._store.snapshot(self._space.workspace) as session:
             return await session.run(self._space, work)
 
     async def _change(self, work: Callable[[PGSession, int], Awaitable[T]]) -> T:
