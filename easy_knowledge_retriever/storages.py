@@ -156,6 +156,6 @@ def _named(name: str, settings: Settings) -> object:
     build: Callable[..., object] = getattr(importlib.import_module(module), name)
     if module.endswith("sqlite_impl"):
         return build(settings.working_dir, durability=settings.durability, lock_timeout=settings.lock_timeout)
-    if module.endswith("postgres_impl"):
+    if module.endswith("postgres_impl") or name in STORAGE_SETS["files"].values():
         return build(durability=settings.durability, lock_timeout=settings.lock_timeout)
     return build()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
+from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
 from easy_knowledge_retriever.kg.kv_storage.json_doc_status_impl import JsonDocStatusStorage
 from easy_knowledge_retriever.kg.kv_storage.json_kv_impl import JsonKVStorage
 from easy_knowledge_retriever.kg.lexical_storage.bm25_impl import BM25Storage
@@ -14,6 +15,7 @@ from easy_knowledge_retriever.testing.contracts import (
     GraphStorageContract,
     KVStorageContract,
     LexicalStorageContract,
+    StoreContract,
     VectorStorageContract,
 )
 
@@ -41,3 +43,14 @@ class TestBM25(LexicalStorageContract):
 class TestNetworkX(GraphStorageContract):
     async def make(self, tmp_path: Path) -> NetworkXStorage:
         return NetworkXStorage(tmp_path)
+
+
+class TestFileStore(StoreContract):
+    async def make(self, tmp_path: Path) -> KnowledgeBase:
+        return knowledge_base(
+            JsonKVStorage(tmp_path),
+            JsonDocStatusStorage(tmp_path),
+            NanoVectorDBStorage(tmp_path),
+            BM25Storage(tmp_path),
+            NetworkXStorage(tmp_path),
+        )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from easy_knowledge_retriever.kg.files.manifest import read_manifest
 from easy_knowledge_retriever.kg.graph_storage.base import GraphStorage
 from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
 from easy_knowledge_retriever.kg.lexical_storage.bm25_impl import BM25Storage
@@ -142,11 +143,11 @@ async def test_the_graph(
 
 
 async def test_the_graph_file_is_a_node_link_graph(tmp_path: Path) -> None:
-
     storage = NetworkXStorage(tmp_path).bind("rows")
     await _fill(storage, [Relation(RelationKey("a", "d"), weight=1)], [MentionEdge("a", "1", "d1")], "")
+    await storage.store.checkpoint()
     await storage.close()
-    graph = nx.node_link_graph(json.loads(storage.path.read_text())["graph"], edges="edges")
+    graph = nx.node_link_graph(json.loads((tmp_path / "graph_rows.2.json").read_text())["graph"], edges="edges")
     assert set(graph.edges) == {(("entity", "a"), ("entity", "d")), (("entity", "a"), ("chunk", "1"))}
 
 
@@ -156,5 +157,6 @@ async def test_deleting_everything_leaves_nothing_in_the_graph(tmp_path: Path) -
     await storage.delete_relations([RelationKey("a", "x")])
     await storage.delete_mentions(["1"])
     await storage.delete_entities(list(KEYS))
-    assert storage._graph.number_of_nodes() == 0
+    await storage.store.checkpoint()
     await storage.close()
+    assert (await read_manifest(tmp_path)).snapshots == {}

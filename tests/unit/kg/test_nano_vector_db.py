@@ -40,14 +40,22 @@ async def test_the_package_can_load_the_file(tmp_path: Path) -> None:
     from nano_vectordb import NanoVectorDB  # noqa: PLC0415 — after the adapter, which guards the first import
 
     storage = await _opened(tmp_path)
-    await storage.put_many([VectorRecord("a", _vector(3, 4), "d", "c"), VectorRecord("b", _vector(0, 1))])
+    rows = [VectorRecord(f"{n:04}", _vector(1, n + 1), "d", "c") for n in range(2000)]
+    await storage.put_many([VectorRecord("a", _vector(3, 4), "d", "c"), VectorRecord("b", _vector(1, 0)), *rows])
+    await storage.delete_many(["0000", "1999"])
+    await storage.store.checkpoint()
     await storage.close()
-    index = NanoVectorDB(2, storage_file=str(storage.path))
-    assert [row["__id__"] for row in index.query(np.array([1.0, 0.0]), top_k=1)] == ["a"]
+    index = NanoVectorDB(2, storage_file=str(tmp_path / "vectors_rows.2.json"))
+    assert len(index) == 2000
+    assert [row["__id__"] for row in index.query(np.array([1.0, 0.0]), top_k=1)] == ["b"]
+    assert [row["__id__"] for row in index.query(np.array([3.0, 4.0]), top_k=1)] == ["a"]
     await storage.open()
-    await storage.delete_many(["a", "b"])
+    assert [hit.id for hit in await storage.search(_vector(3, 4), 1)] == ["a"]
+    await storage.put_many([VectorRecord("c", _vector(-3, -4))])
+    await storage.delete_many(["a"])
+    assert [hit.id for hit in await storage.search(_vector(-3, -4), 1)] == ["c"]
+    assert await storage.count() == 2000
     await storage.close()
-    assert len(NanoVectorDB(1, storage_file=str(storage.path))) == 0
 
 
 async def test_a_file_of_the_package_in_the_current_folder_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +119,6 @@ async def test_a_tie_at_the_cut_is_decided_by_id(tmp_path: Path) -> None:
 
 def test_a_workspace_of_the_environment_counts_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NANO_VECTOR_DB_WORKSPACE", "mine")
-    named = NanoVectorDBStorage(tmp_path, "mine").bind("rows").path
-    assert NanoVectorDBStorage(tmp_path).bind("rows", "other").path == named
-    assert NanoVectorDBStorage(tmp_path, "yours").bind("rows").path != named
+    named = NanoVectorDBStorage(tmp_path, "mine").bind("rows").store.folder
+    assert NanoVectorDBStorage(tmp_path).bind("rows", "other").store.folder == named
+    assert NanoVectorDBStorage(tmp_path, "yours").bind("rows").store.folder != named
