@@ -197,8 +197,7 @@ def _fail_at(monkeypatch: pytest.MonkeyPatch, number: int, error: int) -> Callab
     return lambda: count
 
 
-@pytest.mark.parametrize("error", [28, 5])
-@pytest.mark.parametrize("least", [1 << 20, 1])
+@pytest.mark.parametrize(("error", "least"), [(28, 1), (5, 1 << 20)])
 async def test_whatever_call_fails_the_state_is_old_or_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, least: int
 ) -> None:
