@@ -38,6 +38,7 @@ from easy_knowledge_retriever.operating.archives import Manifest
 from easy_knowledge_retriever.operating.backing_up import BackupReport, backup
 from easy_knowledge_retriever.operating.clearing import drop_all
 from easy_knowledge_retriever.operating.exporting import export_base
+from easy_knowledge_retriever.operating.exporting_data import export_data
 from easy_knowledge_retriever.operating.filling import refuse_unfinished
 from easy_knowledge_retriever.operating.importing import import_base
 from easy_knowledge_retriever.operating.migrating import migrate_base
@@ -843,6 +844,28 @@ class EasyKnowledgeRetriever:
             StorageError: The base cannot be read, or the file not be written.
         """
         return await export_base(self._opened(), Path(path), self.observer)
+
+    async def aexport_data(
+        self, output_path: str | Path, file_format: str = "csv", include_vector_data: bool = False
+    ) -> Counter[str]:
+        """Writes entities, relations, and chunks with their documents and pages to a file for people and other programs.
+
+        Args:
+            output_path: The file; one that is there is replaced when the new one is whole.
+            file_format: ``csv``, ``md``, ``txt``, ``graphml`` (entities and relations), ``excel`` (extra ``excel``), ``parquet``
+                (extra ``parquet``), or ``jsonl``: the whole base, as :meth:`export` writes it.
+            include_vector_data: Whether each row has its vector. A whole base always has them.
+
+        Returns:
+            How many rows of each kind there are.
+
+        Raises:
+            ConfigError: There is no such format, or the package for it is not installed.
+            LimitExceeded: There are more rows than Excel holds.
+            StorageError: The base cannot be read, or the file not be written.
+        """
+        kb, path = self._opened(), Path(output_path)
+        return await export_data(kb, path, file_format, vectors=include_vector_data, observer=self.observer)
 
     async def import_base(self, path: str | Path) -> int:
         """Fills this base, which is new and not open, with one that was exported, from whatever storages it was on.

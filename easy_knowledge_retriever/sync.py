@@ -13,10 +13,12 @@ from easy_knowledge_retriever.streaming import AnswerStream, StreamEvent
 from easy_knowledge_retriever.types import Context, DeletionResult, IngestReport, SummaryReport
 
 if TYPE_CHECKING:
+    from collections import Counter
     from pathlib import Path
 
     from easy_knowledge_retriever.ingestion.reindexing import ReindexReport
     from easy_knowledge_retriever.kg.usage_report import UsageReport
+    from easy_knowledge_retriever.operating.backing_up import BackupReport
     from easy_knowledge_retriever.retrieval.base import Retrieval
     from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
     from easy_knowledge_retriever.spending.estimate import Estimate
@@ -115,6 +117,14 @@ class SyncRetriever:
     def reindex(self) -> ReindexReport:
         """See :meth:`EasyKnowledgeRetriever.reindex`."""
         return asyncio.run_coroutine_threadsafe(self._retriever.reindex(), self._running()).result()
+
+    def export_data(self, output_path: str | Path, file_format: str = "csv", include_vector_data: bool = False) -> Counter[str]:
+        """See :meth:`EasyKnowledgeRetriever.aexport_data`."""
+        return self._run(lambda: self._retriever.aexport_data(output_path, file_format, include_vector_data))
+
+    def backup(self, path: str | Path) -> BackupReport:
+        """See :meth:`EasyKnowledgeRetriever.backup`."""
+        return self._run(lambda: self._retriever.backup(path))
 
     def usage(self) -> UsageReport:
         """See :meth:`EasyKnowledgeRetriever.usage`."""

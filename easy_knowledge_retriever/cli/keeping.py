@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from easy_knowledge_retriever.cli.output import Screen, counted, plain
 from easy_knowledge_retriever.cli.verbs import USAGE, Run, verb
 from easy_knowledge_retriever.events import BaseProgress, Event, Observer, ignore
+from easy_knowledge_retriever.operating.exporting_data import DATA_FORMATS
 from easy_knowledge_retriever.storages import DEFAULT_BACKEND, STORAGE_SETS
 
 __all__ = ["register"]
@@ -59,16 +60,22 @@ async def restore(run: Run, path: _Path) -> None:
     )
 
 
-async def export(run: Run, path: _Path) -> None:
-    """Writes the whole base to a file of lines of JSON, from which 'ekr import' makes it again on any storage.
+async def export(
+    run: Run,
+    path: _Path,
+    file_format: Annotated[str, typer.Option("--format", help=f"One of: {', '.join(DATA_FORMATS)}.")] = "jsonl",
+    vectors: Annotated[bool, typer.Option("--vectors", help="With the vectors; jsonl always has them.")] = False,
+) -> None:
+    """Writes the whole base to a file from which 'ekr import' makes it again on any storage, or a table of what it says.
 
     Example: ekr export base.jsonl
 
-    The file is the base as it is at this moment, whatever is ingested meanwhile.
+    jsonl is the whole base. The other formats are entities, relations, and chunks with their documents and pages, for people and
+    other programs; graphml is the graph alone. The file is as the base is at this moment, whatever is ingested meanwhile.
     """
     with _told(run.screen) as observer:
         async with run.base(observer) as rag:
-            counts = await rag.export(path)
+            counts = await rag.aexport_data(path, file_format, vectors)
     rows = counts.total()
     run.screen.result({"path": path, "rows": counts}, lambda: run.screen.say(f"{counted(rows, 'row')} in {path}", style="bold"))
 

@@ -132,3 +132,13 @@ def test_doctor_says_what_opening_would_do_to_the_file(ingested: Ekr, tmp_path: 
         passed, said = found()
         assert not passed
         assert message in said
+
+
+def test_export_of_a_table(ingested: Ekr, tmp_path: Path) -> None:
+    ended = ingested("export", "base.csv", "--format", "csv", "--vectors", "--json")
+    assert ended.code == 0
+    assert set(ended.document["rows"]) == {"entity", "relation", "chunk"}
+    assert (tmp_path / "base.csv").read_text().startswith("kind,id,name,")
+    unknown = ingested("export", "base.doc", "--format", "doc")
+    assert unknown.code == 6
+    assert "one of csv" in unknown.err
