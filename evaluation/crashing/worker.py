@@ -167,6 +167,10 @@ class Worker:
         """Returns when it is about to open the base."""
         self._hears.recv()
 
+    def wait_for_a_step(self) -> None:
+        """Returns when one step is done."""
+        self.acknowledged.append(self._hears.recv())
+
     def kill(self) -> None:
         """``kill -9``."""
         self._process.kill()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +19,8 @@ from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.types import DocStatus
 from evaluation.crashing.places import PLACES, Place, Places
 from evaluation.crashing.points import BY_THE_STORE, COMMITTED, POINTS, STEPS
-from evaluation.crashing.worker import DIMENSION, Worker, play, retriever, write_texts
+from evaluation.crashing.worker import DIMENSION, TEXTS, Worker, play, retriever, write_texts
+from tests.support.postgres import postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = ["ingest:verdel:verdel", "ingest:kell:kell"]
@@ -160,6 +163,32 @@ def test_cancelled_inside_the_transaction(ground: Callable[[str], Ground], store
     found = asyncio.run(state_of(place))
     assert found.statuses[DocStatus.INTERRUPTED] == ["verdel"]
     assert found.served == here.old.served
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_the_server_is_killed_and_nothing_acknowledged_is_lost(ground: Callable[[str], Ground], kills: int) -> None:
+    here, server = ground("postgres"), postgres(sync=True)
+    place = Place("postgres", json.dumps(server.options(asyncio.run(server.database("killed_with_its_server")))))
+    steps = [f"ingest:{name}:{text}" for name, text in zip("abcdefgh", TEXTS, strict=True)]
+    done = 0
+    for number in range(kills):
+        worker = Worker(place, here.texts, steps[done:])
+        worker.wait_until_ready()
+        worker.wait_for_a_step()
+        time.sleep(0.05 * number)
+        server.crash()
+        code = worker.end()
+        done += len(worker.acknowledged)
+        server.restart()
+        found = asyncio.run(state_of(place)).statuses[DocStatus.PROCESSED]
+        assert done <= len(found) <= done + 1
+        if code == 0:
+            break
+    here.play(place, *steps)
+    whole = here.places.fresh()
+    here.play(whole, *steps)
+    assert asyncio.run(state_of(place)).dump == asyncio.run(state_of(whole)).dump
+    here.places.drop(whole)
 
 
 def test_every_failpoint_is_passed_by_a_crash_and_explained() -> None:

@@ -10,6 +10,7 @@ import platform
 import pwd
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,16 @@ class Postgres:
         """A connection of the driver."""
         return await asyncpg.connect(host=str(self.folder), port=self.port, user=user, database=database)
 
+    def crash(self) -> None:
+        """``kill -9`` of the server and of everything it started."""
+        server = _servers[self.folder]
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+    def restart(self) -> None:
+        """Starts it again after that."""
+        _serve(self)
+
     async def database(self, name: str) -> str:
         """Makes an empty database, and gives its name back."""
         await self.execute("postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name}")
@@ -79,6 +90,16 @@ class Postgres:
         return name
 
 
+@dataclass(frozen=True)
+class _Command:
+    words: tuple[str, ...]
+    user: str | None
+    asked: Path
+    """The tool that says whether the server answers."""
+
+
+_commands: dict[Path, _Command] = {}
+_servers: dict[Path, subprocess.Popen[bytes]] = {}
 _made: set[str] = set()
 _seen: set[Path] = set()
 
@@ -140,20 +161,28 @@ def _started(installed: Path, home: Path, *, sync: bool) -> Postgres:
         "autovacuum_naptime": "10s",
         "log_min_messages": "fatal",
     }
-    log = (home / "log").open("wb")
-    server = subprocess.Popen(
-        [tools / "postgres", "-D", data, *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))],
-        user=user,
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-    )
-    log.close()
-    atexit.register(_end, server, home)
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     ready = Postgres(home, port, password)
-    _wait(server, ready, tools / "pg_isready")
+    _commands[home] = _Command((str(tools / "postgres"), "-D", str(data), *options), user, tools / "pg_isready")
+    atexit.register(_end, home)
+    _serve(ready)
     return ready
+
+
+def _serve(ready: Postgres) -> None:
+    command = _commands[ready.folder]
+    with (ready.folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            command.words,
+            user=command.user,
+            cwd=ready.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _servers[ready.folder] = server
+    _wait(server, ready, command.asked)
 
 
 def _user() -> str | None:
@@ -176,7 +205,8 @@ def _wait(server: subprocess.Popen[bytes], ready: Postgres, asked: Path) -> None
     raise RuntimeError(f"PostgreSQL did not start: {(ready.folder / 'log').read_text()}")
 
 
-def _end(server: subprocess.Popen[bytes], home: Path) -> None:
+def _end(home: Path) -> None:
+    server = _servers[home]
     server.send_signal(2)  # a fast shutdown
     try:
         server.wait(10)
