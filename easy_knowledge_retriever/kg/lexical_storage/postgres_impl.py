@@ -66,7 +66,11 @@ class PGLexicalStorage(PGStorage, LexicalStorage):
             seen = Conditions.of(filter, 8)
             sql = _scoring(index, weights, seen.on("l"))
             given = (space, wanted, idf, k1, b, average, top_k, *seen.values)
-            return [Hit(row, score) for row, score in await session.rows(sql, *given)]
+            # The server cannot know how many rows hold the words, and would look up each row by itself.
+            many = int(found.sum()) > index.rows * _MANY
+            async with session.having({"enable_nestloop": "off"} if many else {}):
+                rows = await session.rows(sql, *given)
+            return [Hit(row, score) for row, score in rows]
 
         return await self._read(work) if top_k > 0 and wanted else []
 
@@ -103,6 +107,8 @@ class PGLexicalStorage(PGStorage, LexicalStorage):
             await session.write(f"DELETE FROM ekr.{table} WHERE space = $1", space)
 
 
+_MANY = 0.1
+"""Postings of the words of a query, as a share of all rows, from which reading all rows once is quicker."""
 _HOLDERS = """
     SELECT term, (SELECT count(*) FROM (SELECT DISTINCT row FROM ekr.posting WHERE space = $1 AND term = wanted.term) AS held)
     FROM unnest($2::bigint[]) AS wanted (term)
@@ -208,15 +214,14 @@ def _scoring(index: _Index, weights: Mapping[str, float], seen: str) -> str:
     norm = f"$4::float8 * (1 - $5::float8 + $5::float8 * ({length}) / $6::float8)"
     return f"""
         WITH match AS (
-            SELECT p.row, p.term, wanted.idf, {frequency} AS frequency
-            FROM unnest($2::bigint[], $3::float8[]) AS wanted (term, idf)
-            JOIN ekr.posting AS p ON p.space = $1 AND p.term = wanted.term
-            GROUP BY p.row, p.term, wanted.idf
+            SELECT p.row, p.term, ($3::float8[])[array_position($2::bigint[], p.term)] AS idf, {frequency} AS frequency
+            FROM ekr.posting AS p WHERE p.space = $1 AND p.term = ANY($2::bigint[])
+            GROUP BY p.row, p.term
         )
         SELECT l.id, sum(m.idf * (m.frequency * ($4::float8 + 1) / (m.frequency + {norm})) ORDER BY m.term) AS score
         FROM match AS m JOIN ekr.lexical AS l ON l.space = $1 AND l.row = m.row
         WHERE m.frequency > 0{seen}
-        GROUP BY l.id ORDER BY score DESC, l.id LIMIT $7
+        GROUP BY m.row, l.id ORDER BY score DESC, l.id LIMIT $7
     """
 
 

@@ -117,6 +117,9 @@ class PGSession:
         Args:
             settings: Name → value.
         """
+        if not settings:
+            yield
+            return
         names = list(settings)
         before = {name: str(value or "") for name, value in await self.rows(_SHOW, names)}
         await self._set(settings)
