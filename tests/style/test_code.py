@@ -157,3 +157,35 @@ def test_no_structure_is_joined_to_be_split_again() -> None:
                 split.add(node.args[0].value)
         found += [f"{relative(path)} {constant!r}" for constant in sorted(map(str, (joined & split) - {" ", "\n"}))]
     assert found == []
+
+
+def test_only_kg_files_writes_the_files_of_a_store() -> None:
+    """A file that is opened for writing in place is torn by a crash: storages write through ``kg.files.disk``."""
+    writing = []
+    for path in modules():
+        if path.is_relative_to(PACKAGE / "kg") and not path.is_relative_to(PACKAGE / "kg" / "files"):
+            calls = (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+            writing += [f"{relative(path)}:{call.lineno}" for call in calls if _writes_in_place(call)]
+    assert writing == []
+
+
+def _writes_in_place(node: ast.Call) -> bool:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if called in {"write_text", "write_bytes"}:
+        return True
+    values = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+    modes = [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    return called == "open" and any(mode and set(mode) <= set("wxabt+") and set(mode) & set("wxa+") for mode in modes)
+
+
+def test_the_search_for_writes_in_place_finds_them() -> None:
+    calls = {
+        "open(path, 'w')": True,
+        "path.open('wb')": True,
+        "open(path, mode='a')": True,
+        "path.write_text(text)": True,
+        "open(path)": False,
+        "path.open('rb')": False,
+    }
+    found = {text: ast.parse(text, mode="eval").body for text in calls}
+    assert {text: isinstance(call, ast.Call) and _writes_in_place(call) for text, call in found.items()} == calls

@@ -170,8 +170,8 @@ class NanoTable(Table[VectorRecord]):
         if not self._places and row.vector.size != self.dim:
             self._begin(row.vector.size)
         place = self._places.get(row.id, len(self))
+        self._grow(max(place + 1, len(self)))
         if place == len(self):
-            self._grow(place + 1)
             self._places[row.id] = place
             self._data.append({})
         self._room[place] = row.vector
@@ -181,7 +181,7 @@ class NanoTable(Table[VectorRecord]):
         place = self._places.pop(key)
         last = self._data.pop()
         if last[ID] != key:
-            self._grow(len(self._data))  # what was read from a file cannot be written to
+            self._grow(len(self._data))
             self._room[place] = self._room[len(self._data)]
             self._data[place] = last
             self._places[last[ID]] = place
@@ -193,6 +193,7 @@ class NanoTable(Table[VectorRecord]):
         self._show()
 
     def _grow(self, rows: int) -> None:
+        # What was read from a file cannot be written to.
         if rows > len(self._room) or not self._room.flags.writeable:
             room = np.empty((max(rows + rows // 2, LEAST, len(self._room)), self.dim), np.float32)
             room[: len(self._room)] = self._room

@@ -20,14 +20,14 @@ class FileSession:
 
     Args:
         store: The store it belongs to.
-        tables: As they are now.
         writable: Whether it is a transaction.
     """
 
-    def __init__(self, store: FileStore, tables: Mapping[str, Table[Any]], *, writable: bool) -> None:
+    def __init__(self, store: FileStore, *, writable: bool) -> None:
         self.store = store
-        self.active = True
-        self._tables = dict(tables)
+        self.active = False
+        """Whether it has begun and not ended."""
+        self._tables: dict[str, Table[Any]] = {}
         self._writable = writable
         self._views: dict[str, View[Any]] = {}
 
@@ -95,6 +95,15 @@ class FileSession:
                 for name, view in self.written().items()
             }
         )
+
+    def begin(self, tables: Mapping[str, Table[Any]]) -> None:
+        """Sees tables as they are now; for the store.
+
+        Args:
+            tables: All that are open.
+        """
+        self._tables.update(tables)
+        self.active = True
 
     def end(self) -> None:
         """It can be used no more."""

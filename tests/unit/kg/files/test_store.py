@@ -25,6 +25,7 @@ from easy_knowledge_retriever.errors import (
 )
 from easy_knowledge_retriever.kg.codecs import encode_entity
 from easy_knowledge_retriever.kg.files import disk, storage
+from easy_knowledge_retriever.kg.files import state as state_module
 from easy_knowledge_retriever.kg.files import store as store_module
 from easy_knowledge_retriever.kg.files.manifest import read_manifest
 from easy_knowledge_retriever.kg.files.store import FileStore
@@ -109,7 +110,7 @@ async def test_reading_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("least", [1 << 20, 1])
 async def test_commits_are_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
-    monkeypatch.setattr(store_module, "LEAST", least)
+    monkeypatch.setattr(state_module, "LEAST", least)
     base = await opened(tmp_path)
     names = [f"{number:02}" for number in range(30)]
     for name in names:
@@ -139,7 +140,7 @@ async def test_a_commit_costs_what_it_writes(tmp_path: Path) -> None:
 async def test_the_journal_is_folded_when_it_outgrows_a_share_of_the_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "LEAST", 1000)
+    monkeypatch.setattr(state_module, "LEAST", 1000)
     written: list[int] = []
     original = disk.write_atomically
 
@@ -167,6 +168,25 @@ async def test_snapshots_are_of_what_changed_only(tmp_path: Path) -> None:
     manifest = await read_manifest(tmp_path)
     assert manifest.snapshots["kv_stamps"] == "kv_stamps.3.json"
     assert manifest.snapshots["vectors_chunk_vectors"] == "vectors_chunk_vectors.2.json"
+
+
+async def test_nothing_is_left_of_what_was_deleted(tmp_path: Path) -> None:
+    base = await opened(tmp_path)
+    for mark in ("canary", "kept"):
+        await put(base, mark)
+    await store_of(base).checkpoint()
+    async with base.transaction() as inside:
+        await inside.stamps.delete_many(["canary"])
+        await inside.chunk_vectors.delete_many(["canary"])
+        await inside.lexical.delete_many(["canary"])
+        await inside.graph.delete_entities(["canary"])
+        await inside.status.delete(["canary"])
+    assert any(b"canary" in data for data in files_in(tmp_path).values())
+    await store_of(base).scrub()
+    assert not any(b"canary" in data for data in files_in(tmp_path).values())
+    assert await marks(base) == ["kept"]
+    await base.close()
+    assert await reopened(tmp_path) == ["kept"]
 
 
 async def test_what_is_not_open_here_is_carried_over(tmp_path: Path) -> None:
@@ -201,7 +221,7 @@ def _fail_at(monkeypatch: pytest.MonkeyPatch, number: int, error: int) -> Callab
 async def test_whatever_call_fails_the_state_is_old_or_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, least: int
 ) -> None:
-    monkeypatch.setattr(store_module, "LEAST", least)
+    monkeypatch.setattr(state_module, "LEAST", least)
     for number in range(1, 200):
         folder = tmp_path / f"{number}"
         base = await opened(folder)

@@ -111,6 +111,7 @@ def test_rows_and_matrix_of_an_index_stay_in_step(batches: list[dict[Key, Vector
                 found = index.get(key)
                 assert found is not None
                 assert (found.vector.tolist(), found.document_id) == (row.vector.tolist(), row.document_id)
+        table = again
 
 
 VALUES = st.one_of(
