@@ -23,8 +23,8 @@ __all__ = ["canonical_dump"]
 
 LEFT_OUT = frozenset({"created_at", "updated_at", "track_id"})
 """What tells one run from another and nothing of the base."""
-PAST = frozenset({("stamps", "generation"), ("stamps", "probes")})
-"""The count of the changes of a base and what its model once made of some texts: its past, not its state."""
+PAST = frozenset({("stamps", "generation"), ("stamps", "probes"), ("redo", "turn")})
+"""The counts of the changes of a base and what its model once made of some texts: its past, not its state."""
 NOT_OF_THE_BASE = frozenset({"llm_cache", "parses", "summaries", "usage", "vector_index"})
 """Three caches, what was spent on the way, and which set of vectors is served."""
 SUMMARY = "that of a summary"
