@@ -53,7 +53,8 @@ class Tally:
     """Steps that were done and not acknowledged yet."""
     lost: int = 0
     """Bases that were neither what they were before the step that was hit, nor after it."""
-    findings: int = 0
+    findings: list[str] = field(default_factory=list)
+    """What ``verify --deep`` said."""
     different: int = 0
     """Bases that did not become what they are without a kill."""
     openings: list[float] = field(default_factory=list)
@@ -70,7 +71,7 @@ class _Seen:
     served: tuple[str, ...]
     whole: str
     interrupted: int = 0
-    findings: int = 0
+    findings: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
@@ -79,11 +80,11 @@ async def _seen(place: Place) -> _Seen:
     start = time.perf_counter()
     async with retriever(place, dimension) as rag:
         seconds = time.perf_counter() - start
-        findings = (await rag.verify(deep=True)).findings
+        findings = tuple(map(str, (await rag.verify(deep=True)).findings))
         whole = await canonical_dump(rag._kb)
         interrupted = await rag.get_docs_by_status(DocStatus.INTERRUPTED)
     served = tuple(line for line in whole.splitlines() if not line.startswith(('["status"', '["staged')))
-    return _Seen(served, whole, len(interrupted), len(findings), seconds)
+    return _Seen(served, whole, len(interrupted), findings, seconds)
 
 
 async def _dimension(place: Place) -> int:
@@ -204,7 +205,7 @@ def report(store: str, tally: Tally, seconds: float) -> None:
         "documents found interrupted": tally.interrupted,
         "steps done and not acknowledged": tally.committed,
         "acknowledged steps lost, or half a step seen": tally.lost,
-        "findings of verify --deep": tally.findings,
+        "findings of verify --deep": len(tally.findings),
         "final states other than without a kill": tally.different,
         "opening after a kill, ms, median / worst": f"{statistics.median(tally.openings) * 1000:.0f} / "
         f"{max(tally.openings) * 1000:.0f}",
@@ -213,7 +214,7 @@ def report(store: str, tally: Tally, seconds: float) -> None:
     table = Table("random kills", store)
     for name, value in rows.items():
         table.add_row(name, str(value))
-    Console(width=120).print(table)
+    Console(width=120).print(table, *tally.findings, sep="\n")
 
 
 def main() -> int:
