@@ -20,6 +20,7 @@ from hypothesis import is_hypothesis_test, settings
 from easy_knowledge_retriever.endpoints.features import forget_features
 from easy_knowledge_retriever.testing.server import OpenAITestServer
 from tests.support.properties import THOROUGH, USUAL
+from tests.support.verified import Verified
 
 _LOCAL_NAMES = frozenset({"", "localhost"})
 _PACKAGE = str(Path(__file__).resolve().parent.parent / "easy_knowledge_retriever")
@@ -78,6 +79,25 @@ async def _no_task_left() -> AsyncIterator[None]:
     assert [task for task in running if not task.done()] == []
 
 
+@pytest.fixture(autouse=True)
+def _bases(request: pytest.FixtureRequest) -> Iterator[Verified | None]:
+    """What a test leaves of its bases is whole, unless it damages one on purpose: ``@pytest.mark.damages``."""
+    if request.node.get_closest_marker("damages") is not None:
+        yield None
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        verified = Verified(patch)
+        yield verified
+    assert verified.findings == []
+
+
+@pytest.fixture
+async def _open_bases(_bases: Verified | None) -> AsyncIterator[None]:
+    yield
+    if _bases is not None:
+        await _bases.look_at_open()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests that take minutes and the properties, and only these")
     parser.addoption("--minutes", type=float, default=10.0, help="how long the fuzzing goes on")
@@ -105,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
     for item in items:
         if isinstance(item, pytest.Function) and pytest_asyncio.is_async_test(item):
-            item.fixturenames.insert(0, "_no_task_left")
+            item.fixturenames[:0] = ["_no_task_left", "_open_bases"]
 
 
 @pytest.fixture

@@ -403,28 +403,46 @@ class OpenAIEmbeddingService(EmbeddingService):
 
     async def embed(self, texts: Sequence[str], input_type: InputType) -> FloatVectors:
         parts: list[FloatVectors] = []
+        cut: list[int] = []
         done = 0
         while done < len(texts):
             batch = texts[done : done + self.batch_num]
-            parts.append(await self._embed_batch(batch))
+            parts.append(await self._embed_batch(batch, cut))
             done += len(batch)
+        if cut:
+            longest = max(cut)
+            logger.warning(
+                "%d of %d texts, the longest of %d characters, are too long for %s and are cut",
+                *(len(cut), len(texts), longest, self._model),
+            )
         return np.concatenate(parts) if parts else np.zeros((0, self._dimension), np.float32)
 
-    async def _embed_batch(self, texts: Sequence[str]) -> FloatVectors:
+    async def _embed_batch(self, texts: Sequence[str], cut: list[int]) -> FloatVectors:
+        """The vectors of some texts; the lengths of those that had to be cut are added to ``cut``."""
         try:
             return await self._vectors(texts)
         except UpstreamError as error:
             if len(texts) == 1 and isinstance(error, ContextTooLong) and len(texts[0]) > _SHORTEST_CUT:
                 # One long table must not cost its document: what stands first says what it is about.
-                logger.warning("a text of %d characters is too long for %s and is cut", len(texts[0]), self._model)
-                return await self._embed_batch([texts[0][: len(texts[0]) // 2]])
+                vectors = await self._embed_cut(texts[0][: len(texts[0]) // 2])
+                cut.append(len(texts[0]))
+                return vectors
             if len(texts) == 1 or not _is_too_large(error):
                 raise
             half = len(texts) // 2
-            vectors = np.concatenate([await self._embed_batch(texts[:half]), await self._embed_batch(texts[half:])])
+            vectors = np.concatenate([await self._embed_batch(texts[:half], cut), await self._embed_batch(texts[half:], cut)])
         # Remembered only now that the smaller size worked.
         self._features.batch = min(self.batch_num, half)
         return vectors
+
+    async def _embed_cut(self, text: str) -> FloatVectors:
+        while True:
+            try:
+                return await self._vectors([text])
+            except ContextTooLong:
+                if len(text) <= _SHORTEST_CUT:
+                    raise
+                text = text[: len(text) // 2]
 
     async def _vectors(self, texts: Sequence[str]) -> FloatVectors:
         encoding = self._features.encoding or self._encoding

@@ -30,7 +30,9 @@ def read_vectors(reply: Mapping[str, Any], count: int, dimension: int) -> FloatV
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise BadResponse("the embedding endpoint answered no list of vectors")
     if len(rows) != count:
-        raise BadResponse(f"the embedding endpoint answered {len(rows)} vectors for {count} texts")
+        sizes = sorted({len(row["embedding"]) for row in rows if isinstance(row.get("embedding"), list)})
+        of = f" of dimension {', '.join(map(str, sizes[:10]))} (expected {dimension})" if sizes and sizes != [dimension] else ""
+        raise BadResponse(f"the embedding endpoint answered {len(rows)} vectors{of} for {count} texts")
     vectors = [_vector(row.get("embedding"), position) for position, row in _ordered(rows)]
     wrong = {position: len(vector) for position, vector in enumerate(vectors) if len(vector) != dimension}
     if wrong:

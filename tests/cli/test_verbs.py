@@ -203,6 +203,7 @@ def test_verify(ingested: Ekr) -> None:
     assert ingested("verify").code == 0
 
 
+@pytest.mark.damages
 def test_verify_finds_and_mends_what_is_broken(ekr: Ekr, tmp_path: Path) -> None:
     assert ekr("ingest", "-", "--name", "tram.txt", stdin=EXAMPLE).code == 0
     with closing(sqlite3.connect(tmp_path / "rag_storage" / "knowledge.db")) as base, base:

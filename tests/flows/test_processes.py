@@ -203,6 +203,7 @@ async def test_opening_leaves_the_documents_of_others_alone(tmp_path: Path) -> N
             assert [record.status for record in await rag.get_docs()] == [DocStatus.INTERRUPTED]
 
 
+@pytest.mark.damages
 async def test_what_is_claimed_in_this_process_is_not_interrupted(tmp_path: Path) -> None:
     async with offline(tmp_path) as rag:
         await rag._kb.status.put([DocRecord("a", "a", DocStatus.PROCESSING), DocRecord("b", "b", DocStatus.PROCESSING)])

@@ -71,6 +71,7 @@ async def test_the_replies_about_a_document_go_with_it(server: OpenAITestServer,
         assert await kept(rag) == ""
 
 
+@pytest.mark.damages
 async def test_verify_finds_replies_about_nothing(server: OpenAITestServer, tmp_path: Path) -> None:
     async with retriever(server, tmp_path) as rag:
         await rag.ainsert(FIRST, ids="doc")

@@ -6,7 +6,13 @@ from easy_knowledge_retriever.ingestion.verification.documents import check_docu
 from easy_knowledge_retriever.ingestion.verification.findings import VerifyReport
 from easy_knowledge_retriever.ingestion.verification.graph import check_graph, check_mentions, check_merged, check_names
 from easy_knowledge_retriever.ingestion.verification.indexes import check_indexes, check_model, check_postings, check_vectors
-from easy_knowledge_retriever.ingestion.verification.kept import check_parses, check_replies, check_staged, check_summaries
+from easy_knowledge_retriever.ingestion.verification.kept import (
+    check_jobs,
+    check_parses,
+    check_replies,
+    check_staged,
+    check_summaries,
+)
 from easy_knowledge_retriever.ingestion.verification.state import read_state
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.llm.base import EmbeddingService
@@ -39,4 +45,5 @@ async def verify(
             checks += [check_mentions, check_postings, check_vectors, check_replies, check_parses]
         for check in checks:
             findings += [finding async for finding in check(seen, state)]
+    findings += [finding async for finding in check_jobs(kb, state)]
     return VerifyReport(tuple(findings), len(state.records), len(state.chunks), len(state.entities), len(state.relations))

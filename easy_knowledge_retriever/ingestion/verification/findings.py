@@ -19,7 +19,7 @@ INVARIANTS: Final = {
     "I8": "entities, relations and names are what their living mentions make of them",
     "I9": "replies and summaries are kept of what is still said only, and what wants a summary is listed",
     "I10": "every cached parse is of a version that its document has or waits for",
-    "I12": "nothing is staged but for a version that is on its way in",
+    "I12": "nothing is staged but for a version on its way in, and what is on its way in has a job",
     "I13": "counts in the status equal the counted rows",
     "I14": "chunks are in order, pages ascend, spans lie inside the text",
     "I15": "every id is unique",

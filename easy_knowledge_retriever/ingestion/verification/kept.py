@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from easy_knowledge_retriever.ingestion.claiming import claimed_document
 from easy_knowledge_retriever.ingestion.summarizing import WANTED, said
 from easy_knowledge_retriever.ingestion.verification.findings import Finding
 from easy_knowledge_retriever.ingestion.verification.state import State
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.reply_cache import owners_of_replies
 from easy_knowledge_retriever.spending.kept import KeptReplies
-from easy_knowledge_retriever.types import Entity, FactKey, Relation
+from easy_knowledge_retriever.types import DocStatus, Entity, FactKey, Relation
 
-__all__ = ["check_parses", "check_replies", "check_staged", "check_summaries", "lost_owners", "lost_parses"]
+__all__ = ["check_jobs", "check_parses", "check_replies", "check_staged", "check_summaries", "lost_owners", "lost_parses"]
 
 
 async def check_summaries(kb: KnowledgeBase, state: State) -> AsyncIterator[Finding]:
@@ -60,6 +61,15 @@ async def check_parses(kb: KnowledgeBase, state: State) -> AsyncIterator[Finding
     """I10."""
     for key in await lost_parses(kb, state):
         yield Finding("I10", key, "a parse is kept of a version that its document neither has nor waits for")
+
+
+async def check_jobs(kb: KnowledgeBase, state: State) -> AsyncIterator[Finding]:
+    """I12: somebody is at work at each document that is said to be processed at the moment. Give the base, not a view of it."""
+    for key in [key for key, record in state.records.items() if record.status is DocStatus.PROCESSING]:
+        async with claimed_document(kb, key, wait=0) as idle:
+            now = (await kb.status.get([key])).get(key) if idle else None
+        if now is not None and now.status is DocStatus.PROCESSING:
+            yield Finding("I12", key, "it is said to be processed, and nobody is at it")
 
 
 async def check_staged(kb: KnowledgeBase, state: State) -> AsyncIterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from easy_knowledge_retriever.ingestion.model_guard import SAME_MODEL, model_of
+from easy_knowledge_retriever.ingestion.recovery import recover
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, put_stamps, stamps_of
 from easy_knowledge_retriever.ingestion.verification.mending import Means, mend_documents, mend_ledger, mend_names
 from easy_knowledge_retriever.ingestion.verification.mending_indexes import (
@@ -40,6 +41,7 @@ async def repair(kb: KnowledgeBase, means: Means) -> None:
     Raises:
         StorageError: It could not be written; nothing of it is.
     """
+    await recover(kb)
     async with kb.transaction() as inside:
         await mend_documents(inside, await read_state(inside), means)
         await mend_ledger(inside, await read_state(inside), means)

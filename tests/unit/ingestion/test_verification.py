@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from easy_knowledge_retriever.ingestion.claiming import claimed_document
 from easy_knowledge_retriever.ingestion.verification import INVARIANTS, verify
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base, staged_key
 from easy_knowledge_retriever.llm.base import InputType
@@ -24,6 +25,7 @@ from easy_knowledge_retriever.testing.memory import (
 from easy_knowledge_retriever.text.hashing import digest
 from easy_knowledge_retriever.types import (
     DocRecord,
+    DocStatus,
     Entity,
     FloatVector,
     FloatVectors,
@@ -41,6 +43,8 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 from tests.flows.ingesting_base import TEXTS, document, empty_base, ingestion
+
+pytestmark = pytest.mark.damages
 
 Damage = Callable[[KnowledgeBase], Awaitable[None]]
 DOCUMENT = document("verdel", TEXTS["verdel"])
@@ -391,6 +395,16 @@ async def test_what_a_storage_should_never_give(storage: type[MemoryVectorStorag
     await ingestion(kb).ingest_document(DOCUMENT)
     assert check in {finding.check for finding in (await verify(kb, deep=True)).findings}
     await kb.close()
+
+
+async def test_a_job_that_nobody_does_is_found_and_ended(kb: KnowledgeBase) -> None:
+    await _change_record(kb, status=DocStatus.PROCESSING)
+    async with claimed_document(kb, DOCUMENT.id):
+        assert (await verify(kb)).clean
+    assert [finding.check for finding in (await verify(kb)).findings] == ["I12"]
+    await ingestion(kb).repair()
+    assert (await verify(kb, deep=True)).clean
+    assert [record.status for record in await kb.status.page()] == [DocStatus.INTERRUPTED]
 
 
 async def test_lost_text_is_not_made_up(kb: KnowledgeBase) -> None:

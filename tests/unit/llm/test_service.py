@@ -459,8 +459,7 @@ async def test_a_text_that_is_too_long_is_cut(
     vectors = await embedding.embed(["short", "long " * 300], "document")
     assert vectors.shape == (2, 256)
     assert [record.message for record in caplog.records if record.name == "easy_knowledge_retriever"] == [
-        "a text of 1500 characters is too long for tiny-embedding and is cut",
-        "a text of 750 characters is too long for tiny-embedding and is cut",
+        "1 of 2 texts, the longest of 1500 characters, are too long for tiny-embedding and are cut",
     ]
     server.fail(EMBEDDINGS, lambda number, body: Fault(400, body=told))
     with pytest.raises(ContextTooLong):
@@ -484,6 +483,8 @@ def row(index: object, embedding: object) -> dict[str, object]:
     ("rows", "message"),
     [
         ([row(0, [1, 0])], "1 vectors for 2 texts"),
+        ([row(0, [1, 0, 0, 1])], r"1 vectors of dimension 4 \(expected 2\) for 2 texts"),
+        ([row(0, [1, 0]), row(1, [0, 1]), row(2, [1, 1])], "3 vectors for 2 texts"),
         ([row(0, [1, 0]), row(0, [1, 0])], "numbered"),
         ([row(0, [1, 0]), row(2, [1, 0])], "numbered"),
         ([row(0, [1, 0]), row(1, [1, 0, 0])], "dimension 3 at position 1, expected 2"),
