@@ -154,6 +154,8 @@ class EasyKnowledgeRetriever:
         observer: Is given progress events; must return at once.
         durability: ``full``, or ``relaxed``: a power cut may take the last commits.
         lock_timeout: Seconds to wait for another writer.
+        allow_network_fs: Whether a folder on a network file system (NFS, CIFS, 9p …) may be written to. Locks do not hold
+            there: see to it that one process at a time uses it.
         embedding_check: ``error`` or ``warn`` when the store was made with another model of the same dimension.
         prices: Model → :class:`~easy_knowledge_retriever.spending.prices.Price`, or a TOML or JSON file that says the same;
             what a model costs that is not in it is not known.
@@ -220,6 +222,7 @@ class EasyKnowledgeRetriever:
         observer: Observer = ignore,
         durability: Literal["full", "relaxed"] = _DEFAULT.durability,
         lock_timeout: float = _DEFAULT.lock_timeout,
+        allow_network_fs: bool = _DEFAULT.allow_network_fs,
         embedding_check: Literal["error", "warn"] = _DEFAULT.embedding_check,
         prices: PriceChoice = None,
         max_cost: float | None = _DEFAULT.max_cost,

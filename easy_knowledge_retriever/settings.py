@@ -88,6 +88,7 @@ class Settings:
     resolution: Literal["off", "names"] = "names"
     durability: Literal["full", "relaxed"] = "full"
     lock_timeout: float = 10.0
+    allow_network_fs: bool = False
     embedding_check: Literal["error", "warn"] = "error"
     max_cost: float | None = None
     max_llm_calls: int | None = None

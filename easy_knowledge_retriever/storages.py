@@ -155,7 +155,18 @@ def _named(name: str, settings: Settings) -> object:
         raise ConfigError(f"there is no storage named {name!r}", hint=f"one of {', '.join(STORAGES)}")
     build: Callable[..., object] = getattr(importlib.import_module(module), name)
     if module.endswith("sqlite_impl"):
-        return build(settings.working_dir, durability=settings.durability, lock_timeout=settings.lock_timeout)
-    if module.endswith("postgres_impl") or name in STORAGE_SETS["files"].values():
+        return build(
+            settings.working_dir,
+            durability=settings.durability,
+            lock_timeout=settings.lock_timeout,
+            allow_network_fs=settings.allow_network_fs,
+        )
+    if name in STORAGE_SETS["files"].values():
+        return build(
+            durability=settings.durability,
+            lock_timeout=settings.lock_timeout,
+            allow_network_fs=settings.allow_network_fs,
+        )
+    if module.endswith("postgres_impl"):
         return build(durability=settings.durability, lock_timeout=settings.lock_timeout)
     return build()

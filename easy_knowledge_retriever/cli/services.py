@@ -75,6 +75,7 @@ def retriever(
     observer: Observer,
     embedding_check: Literal["error", "warn"],
     backend: str = DEFAULT_BACKEND,
+    allow_network_fs: bool = False,
 ) -> EasyKnowledgeRetriever:
     """The retriever over ``working_dir`` with these models, not open yet.
 
@@ -84,6 +85,7 @@ def retriever(
         observer: Told what happens.
         embedding_check: Whether it may be opened with any embedding model.
         backend: Where its rows are, one of :data:`STORAGE_SETS`.
+        allow_network_fs: Whether a folder on a network file system may be written to.
 
     Raises:
         ConfigError: An option lacks the one it belongs to, or there is no such backend.
@@ -96,6 +98,7 @@ def retriever(
         reranker_service=reranker(models),
         observer=observer,
         embedding_check=embedding_check,
+        allow_network_fs=allow_network_fs,
         prices=models.prices or None,
         max_cost=models.max_cost,
         max_llm_calls=models.max_llm_calls,

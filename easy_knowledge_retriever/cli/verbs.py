@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -45,6 +45,7 @@ class Run:
     working_dir: str = _DEFAULT_FOLDER
     models: ModelOptions = field(default_factory=ModelOptions)
     backend: str = DEFAULT_BACKEND
+    allow_network_fs: bool = False
 
     def base(self, observer: Observer = ignore, *, create: bool = False, embeds: bool = False) -> EasyKnowledgeRetriever:
         """The retriever over the knowledge base, to be opened with ``async with``.
@@ -63,11 +64,13 @@ class Run:
                 f"there is no knowledge base in {self.working_dir!r}",
                 hint="make one with 'ekr ingest PATH', or name another folder with --working-dir",
             )
-        return retriever(self.working_dir, self.models, observer, "error" if create or embeds else "warn", self.backend)
+        check: Literal["error", "warn"] = "error" if create or embeds else "warn"
+        allow = self.allow_network_fs
+        return retriever(self.working_dir, self.models, observer, check, self.backend, allow)
 
     def other_base(self, working_dir: str, backend: str, observer: Observer = ignore) -> EasyKnowledgeRetriever:
         """A retriever over another base, not open, which there need not be yet."""
-        return retriever(working_dir, self.models, observer, "warn", backend)
+        return retriever(working_dir, self.models, observer, "warn", backend, self.allow_network_fs)
 
     def confirm(self, question: str) -> bool:
         """Whether the user agrees, with ``--yes`` or on standard input; no answer is a no."""
@@ -86,6 +89,7 @@ _NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _WorkingDir = Annotated[str, typer.Option("--working-dir", "-d", help="Folder of the knowledge base. [EKR_WORKING_DIR]")]
 _Storage = Annotated[str, typer.Option("--storage", help=f"Where its rows are: {', '.join(STORAGE_SETS)}. [EKR_STORAGE]")]
+_AllowNetworkFs = Annotated[bool, typer.Option("--allow-network-fs", help="Write to a folder on a network file system, too.")]
 _LlmModel = Annotated[str, typer.Option("--llm-model", help="Language model of an endpoint. [EKR_LLM_MODEL]")]
 _LlmUrl = Annotated[str, typer.Option("--llm-url", help="Its base URL. [OPENAI_BASE_URL]")]
 _EmbeddingModel = Annotated[str, typer.Option("--embedding-model", help="Embedding model of an endpoint. [EKR_EMBEDDING_MODEL]")]
@@ -108,6 +112,7 @@ _BASE_FLAGS: dict[str, tuple[object, object]] = {
     "yes": (_Yes, False),
     "working_dir": (_WorkingDir, ""),
     "storage": (_Storage, ""),
+    "allow_network_fs": (_AllowNetworkFs, False),
     "llm_model": (_LlmModel, ""),
     "llm_url": (_LlmUrl, ""),
     "embedding_model": (_EmbeddingModel, ""),
@@ -176,7 +181,8 @@ def _run(name: str, given: dict[str, Any]) -> Run:
         max_minutes=given.get("max_minutes"),
     )
     folder = given["working_dir"] or said.working_dir or _DEFAULT_FOLDER
-    return Run(screen, given["yes"], folder, models, given["storage"] or said.storage or DEFAULT_BACKEND)
+    backend = given["storage"] or said.storage or DEFAULT_BACKEND
+    return Run(screen, given["yes"], folder, models, backend, given["allow_network_fs"])
 
 
 def _ended(run: Run, function: Callable[..., Any], values: dict[str, Any]) -> int:

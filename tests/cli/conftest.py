@@ -45,6 +45,7 @@ def faked(
     observer: Observer,
     embedding_check: Literal["error", "warn"],
     backend: str = DEFAULT_BACKEND,
+    allow_network_fs: bool = False,
 ) -> EasyKnowledgeRetriever:
     """A retriever that embeds with a fake."""
     return EasyKnowledgeRetriever(
@@ -53,6 +54,7 @@ def faked(
         embedding_service=FakeEmbeddingService(models.embedding_dim or 256),
         observer=observer,
         embedding_check=embedding_check,
+        allow_network_fs=allow_network_fs,
     )
 
 

@@ -36,6 +36,7 @@ class FileStorage(Storage, Generic[R]):
         embedding_func: Ignored with a warning: a storage does not embed.
         durability: ``full`` syncs every commit, ``relaxed`` leaves the last ones to the operating system.
         lock_timeout: Seconds to wait for another process that writes.
+        allow_network_fs: Whether it may be written to on a network file system.
     """
 
     rows: ClassVar[type[Table[Any]]]
@@ -48,14 +49,17 @@ class FileStorage(Storage, Generic[R]):
         *,
         durability: Durability = "full",
         lock_timeout: float = 10.0,
+        allow_network_fs: bool = False,
     ) -> None:
         if embedding_func is not None:
             _warn_once(type(self).__name__)
         self._told_dir = working_dir is not None
-        self._store = FileStore(
-            DEFAULT_DIR if working_dir is None else working_dir, durability=durability, lock_timeout=lock_timeout
-        )
-        self._options: dict[str, Any] = {"durability": durability, "lock_timeout": lock_timeout}
+        self._options: dict[str, Any] = {
+            "durability": durability,
+            "lock_timeout": lock_timeout,
+            "allow_network_fs": allow_network_fs,
+        }
+        self._store = FileStore(DEFAULT_DIR if working_dir is None else working_dir, **self._options)
         self._own_workspace = check_slug(workspace)
         self._workspace = workspace
         self._namespace = ""

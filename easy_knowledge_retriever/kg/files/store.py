@@ -16,6 +16,7 @@ from easy_knowledge_retriever.kg.files import disk
 from easy_knowledge_retriever.kg.files.session import FileSession
 from easy_knowledge_retriever.kg.files.state import FolderState
 from easy_knowledge_retriever.kg.files.table import Table
+from easy_knowledge_retriever.kg.filesystems import refuse_network, warn_of_network
 from easy_knowledge_retriever.kg.locks import folder_claim, holder_of
 from easy_knowledge_retriever.kg.turns import Turns
 
@@ -39,9 +40,17 @@ class FileStore(Store):
         durability: ``full`` syncs every commit. ``relaxed`` syncs at snapshots and :meth:`flush`: a power loss may undo the
             last commits, whole ones only; a crash of the process loses nothing either way.
         lock_timeout: Seconds to wait for another process that writes.
+        allow_network_fs: Whether it may be written to on a network file system.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, durability: Durability = "full", lock_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        lock_timeout: float = 10.0,
+        allow_network_fs: bool = False,
+    ) -> None:
         if durability not in {"full", "relaxed"}:
             raise ConfigError(f"durability={durability!r}", hint="use 'full' or 'relaxed'")
         if not lock_timeout >= 0:
@@ -49,6 +58,8 @@ class FileStore(Store):
         self._folder = Path(folder).expanduser().resolve()
         self._durability: Durability = durability
         self._lock_timeout = lock_timeout
+        self._allow_network_fs = allow_network_fs
+        self._network = ""
         self._beside: dict[str, FileStore] = {}
         self._users: set[object] = set()
         self._opening = Turns()
@@ -97,6 +108,7 @@ class FileStore(Store):
             if not self._users:
                 self._state = self._fresh()
                 self._process = os.getpid()
+                self._network = warn_of_network(self._folder)
                 await self._remove_leftovers()
             async with self._syncing.turn():
                 await self._state.catch_up()
@@ -212,6 +224,8 @@ class FileStore(Store):
 
     @contextlib.asynccontextmanager
     async def _writer(self) -> AsyncIterator[None]:
+        if not self._allow_network_fs:
+            refuse_network(self._folder, self._network)
         await self._make_folder()
         async with folder_claim(self._folder, WRITER, wait=self._lock_timeout) as got:
             if not got:

@@ -28,12 +28,22 @@ class SqliteStorage(Storage):
         working_dir: Folder of the file ``knowledge.db``; created when it is opened.
         durability: ``full`` syncs every commit, ``relaxed`` leaves the last ones to the operating system.
         lock_timeout: Seconds to wait for another process that writes.
+        allow_network_fs: Whether it may be written to on a network file system.
     """
 
     role: ClassVar[str]
 
-    def __init__(self, working_dir: str | Path, *, durability: Durability = "full", lock_timeout: float = 10.0) -> None:
-        self._store = SqliteStore(working_dir, durability=durability, lock_timeout=lock_timeout)
+    def __init__(
+        self,
+        working_dir: str | Path,
+        *,
+        durability: Durability = "full",
+        lock_timeout: float = 10.0,
+        allow_network_fs: bool = False,
+    ) -> None:
+        self._store = SqliteStore(
+            working_dir, durability=durability, lock_timeout=lock_timeout, allow_network_fs=allow_network_fs
+        )
         self._space = Space(self.role)
         self._session: SqliteSession | None = None
 

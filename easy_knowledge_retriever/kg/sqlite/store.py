@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 
 from easy_knowledge_retriever.errors import ConfigError, StorageError, StorageNotOpenError
 from easy_knowledge_retriever.kg.base import Store
+from easy_knowledge_retriever.kg.filesystems import refuse_network, warn_of_network
 from easy_knowledge_retriever.kg.locks import folder_claim
 from easy_knowledge_retriever.kg.sqlite import migration, schema
 from easy_knowledge_retriever.kg.sqlite.failures import is_busy, locked, translated, writer_of
@@ -51,9 +52,17 @@ class SqliteStore(Store):
         durability: ``full`` syncs every commit. ``relaxed`` syncs at checkpoints and :meth:`flush`: a power loss may undo
             the last commits, whole ones only; a crash of the process loses nothing either way.
         lock_timeout: Seconds to wait for another process that writes.
+        allow_network_fs: Whether it may be written to on a network file system.
     """
 
-    def __init__(self, working_dir: str | Path, *, durability: Durability = "full", lock_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        working_dir: str | Path,
+        *,
+        durability: Durability = "full",
+        lock_timeout: float = 10.0,
+        allow_network_fs: bool = False,
+    ) -> None:
         if durability not in {"full", "relaxed"}:
             raise ConfigError(f"durability={durability!r}", hint="use 'full' or 'relaxed'")
         if not lock_timeout >= 0:
@@ -61,6 +70,8 @@ class SqliteStore(Store):
         self._path = Path(working_dir).expanduser().resolve() / FILE_NAME
         self._durability = durability
         self._lock_timeout = lock_timeout
+        self._allow_network_fs = allow_network_fs
+        self._network = ""
         self._users: set[object] = set()
         self._opening = Turns()
         self._writing = Turns()
@@ -198,6 +209,7 @@ class SqliteStore(Store):
         self._spaces.update(spaces)
 
     async def _begin_writing(self, session: SqliteSession) -> None:
+        self._refuse_network()
         deadline = time.monotonic() + self._lock_timeout
         pause = 0.001
         while not await self.hop(partial(self._try_writing, session)):
@@ -261,7 +273,14 @@ class SqliteStore(Store):
                 return
         connection.close()
 
+    def _refuse_network(self) -> None:
+        if not self._allow_network_fs:
+            refuse_network(self._path.parent, self._network)
+
     def _open(self) -> sqlite3.Connection:
+        self._network = warn_of_network(self._path.parent)
+        if not self._path.exists():
+            self._refuse_network()
         with translated(self._path):
             try:
                 schema.create(self._path)

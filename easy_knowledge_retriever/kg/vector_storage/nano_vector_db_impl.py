@@ -38,6 +38,7 @@ class NanoVectorDBStorage(FileStorage[VectorRecord], VectorStorage):
         embedding_func: Ignored with a warning: a storage does not embed.
         durability: ``full`` syncs every commit, ``relaxed`` leaves the last ones to the operating system.
         lock_timeout: Seconds to wait for another process that writes.
+        allow_network_fs: Whether it may be written to on a network file system.
     """
 
     rows = NanoTable
@@ -51,13 +52,21 @@ class NanoVectorDBStorage(FileStorage[VectorRecord], VectorStorage):
         *,
         durability: Durability = "full",
         lock_timeout: float = 10.0,
+        allow_network_fs: bool = False,
     ) -> None:
         if cosine_better_than_threshold is not None and not -1 <= cosine_better_than_threshold <= 1:
             raise ConfigError(f"cosine_better_than_threshold is {cosine_better_than_threshold!r}", hint="from -1 to 1")
         self._floor = -1.0 if cosine_better_than_threshold is None else cosine_better_than_threshold
         NanoTable.load_package()
         own = workspace or environment().nano_vector_db_workspace or ""
-        super().__init__(working_dir, own, embedding_func, durability=durability, lock_timeout=lock_timeout)
+        super().__init__(
+            working_dir,
+            own,
+            embedding_func,
+            durability=durability,
+            lock_timeout=lock_timeout,
+            allow_network_fs=allow_network_fs,
+        )
 
     async def put_many(self, records: Sequence[VectorRecord]) -> None:
         def checked(view: View[VectorRecord]) -> dict[Key, VectorRecord | None]:
