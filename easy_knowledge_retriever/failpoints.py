@@ -48,8 +48,10 @@ def torn(name: str, data: bytes) -> bytes:
         name: The place.
         data: What is to be written.
     """
-    action, _, amount = failpoints().get(name, "").partition(":")
-    return data[: int(amount)] if action == "torn" else data
+    what, _, turn = failpoints().get(name, "").partition("@")
+    action, _, amount = what.partition(":")
+    is_due = not turn or _passed[name] + 1 == int(turn)
+    return data[: int(amount)] if action == "torn" and is_due else data
 
 
 def _fail(name: str, asked: str) -> None:

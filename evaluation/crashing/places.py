@@ -16,6 +16,7 @@ from easy_knowledge_retriever.kg.graph_storage.postgres_impl import PGGraphStora
 from easy_knowledge_retriever.kg.kv_storage.postgres_impl import PGDocStatusStorage, PGKVStorage
 from easy_knowledge_retriever.kg.lexical_storage.postgres_impl import PGLexicalStorage
 from easy_knowledge_retriever.kg.vector_storage.postgres_impl import PGVectorStorage
+from easy_knowledge_retriever.storages import storage_set
 from tests.support.postgres import postgres
 
 __all__ = ["PLACES", "Folders", "Place", "Places"]
@@ -95,6 +96,16 @@ class SqlitePlaces(Folders):
         return {"working_dir": place.where}
 
 
+class FilePlaces(Folders):
+    """Journal and snapshots in one folder."""
+
+    store = "files"
+
+    @staticmethod
+    def storages(place: Place) -> dict[str, Any]:
+        return {"working_dir": place.where, **storage_set("files")}
+
+
 class PostgresPlaces(Places):
     """Each base has a database of its own, on a server that is started when it is first asked for."""
 
@@ -140,4 +151,4 @@ class PostgresPlaces(Places):
         }
 
 
-PLACES: dict[str, type[Places]] = {places.store: places for places in (SqlitePlaces, PostgresPlaces)}
+PLACES: dict[str, type[Places]] = {places.store: places for places in (SqlitePlaces, FilePlaces, PostgresPlaces)}

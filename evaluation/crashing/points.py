@@ -74,6 +74,9 @@ COMMITTED = frozenset(
 )
 """Where the new state is there already."""
 BY_THE_STORE: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"sqlite": {"open": ("file-draft", "before-dir-fsync"), "replace": ("index-swap",), "delete": ("index-swap",)}}
+    {
+        "sqlite": {"open": ("file-draft", "before-dir-fsync"), "replace": ("index-swap",), "delete": ("index-swap",)},
+        "files": {step: ("journal-appended",) for step in STEPS},
+    }
 )
-"""Further ones by store and step; ``open`` creates a base. None of them stands behind the commit."""
+"""Further ones by store and step; ``open`` creates a base. What the state is there depends on the store."""

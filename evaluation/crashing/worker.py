@@ -1,6 +1,7 @@
 """A process that takes steps on a base, says of each when it is done, and may be told to die at a failpoint.
 
-A step is ``ingest:NAME:TEXT``, ``delete:NAME``, ``reindex:DIMENSION`` or ``summarize``; the texts are :data:`TEXTS`.
+A step is ``ingest:NAME:TEXT``, ``delete:NAME``, ``reindex:DIMENSION``, ``summarize`` or, of files, ``checkpoint``.
+The texts are :data:`TEXTS`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from easy_knowledge_retriever import EasyKnowledgeRetriever
 from easy_knowledge_retriever.ingestion import origins
+from easy_knowledge_retriever.kg.files.store import FileStore
 from easy_knowledge_retriever.llm.base import Message
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService, FakeLLMService
 from easy_knowledge_retriever.testing.replies import Chat, assistant
@@ -127,6 +129,10 @@ async def _take(rag: EasyKnowledgeRetriever, texts: Path, action: str, name: str
         await rag.adelete_by_doc_id(document_id(name))
     elif action == "reindex":
         await rag.reindex()
+    elif action == "checkpoint":
+        store = rag._kb.status.store
+        assert isinstance(store, FileStore)
+        await store.checkpoint()
     else:
         await rag.summarize()
 

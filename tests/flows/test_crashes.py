@@ -24,7 +24,8 @@ from tests.support.postgres import postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = ["ingest:verdel:verdel", "ingest:kell:kell"]
-EVERY = {"sqlite": 1, "postgres": 8}
+OF_A_CHECKPOINT = {"snapshot-renamed", "journal-cut"}
+EVERY = {"sqlite": 1, "files": 3, "postgres": 8}
 """One in so many of the points of a step is tried in an ordinary run; the points of a store all are."""
 CASES = [
     pytest.param(store, step, point, marks=() if at % EVERY[store] == 0 or point in own else pytest.mark.long)
@@ -83,10 +84,11 @@ class Ground:
     def play(self, place: Place, *steps: str) -> int:
         return asyncio.run(play(place, self.texts, steps))
 
-    def killed(self, place: Place, step: str, point: str) -> None:
-        worker = Worker(place, self.texts, [step], f"{point}=kill")
+    def killed(self, place: Place, step: str, point: str, action: str = "kill") -> bool:
+        """Whether the step was acknowledged before."""
+        worker = Worker(place, self.texts, [step], f"{point}={action}")
         assert worker.end() == -signal.SIGKILL
-        assert worker.acknowledged == []
+        return worker.acknowledged == [step]
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +115,18 @@ def test_killed_reopened_resumed(ground: Callable[[str], Ground], store: str, na
     here = ground(store)
     step, old, new = STEPS[name], here.old, here.new[name]
     place = here.places.copy(here.before)
-    here.killed(place, step, point)
+    acknowledged = here.killed(place, step, point)
 
-    found = asyncio.run(state_of(place, dimension_after(step) if point in COMMITTED else DIMENSION))
-    assert found.served == (new if point in COMMITTED else old).served
+    found = asyncio.run(state_of(place, dimension_after(step) if point in COMMITTED or acknowledged else DIMENSION))
     assert found.statuses[DocStatus.PROCESSING] == []
-    under_way = step.startswith("ingest:") and point not in COMMITTED | NOT_BEGUN
-    assert found.statuses[DocStatus.INTERRUPTED] == ([step.split(":")[1]] if under_way else [])
+    if acknowledged:
+        assert found.served == new.served
+    elif point in POINTS[name]:
+        assert found.served == (new if point in COMMITTED else old).served
+        under_way = step.startswith("ingest:") and point not in COMMITTED | NOT_BEGUN
+        assert found.statuses[DocStatus.INTERRUPTED] == ([step.split(":")[1]] if under_way else [])
+    else:
+        assert found.served in (old.served, new.served)
 
     calls = here.play(place, step, "summarize")
     if point in ALL_PAID:
@@ -133,16 +140,35 @@ def test_killed_reopened_resumed(ground: Callable[[str], Ground], store: str, na
 def test_killed_while_the_base_is_created(ground: Callable[[str], Ground], store: str, point: str) -> None:
     here = ground(store)
     place = here.places.fresh()
-    here.killed(place, BEFORE[0], point)
+    assert not here.killed(place, BEFORE[0], point)
     here.play(place, *BEFORE)
     assert asyncio.run(state_of(place)).dump == here.old.dump
+
+
+@pytest.mark.parametrize("turn", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("bytes_written", [1, 40])
+def test_half_a_record_in_the_journal_is_none(ground: Callable[[str], Ground], turn: int, bytes_written: int) -> None:
+    here = ground("files")
+    place = here.places.copy(here.before)
+    assert not here.killed(place, STEPS["replace"], "journal-appended", f"torn:{bytes_written}@{turn}")
+    assert asyncio.run(state_of(place)).served == here.old.served
+    here.play(place, STEPS["replace"], "summarize")
+    assert asyncio.run(state_of(place)) == here.new["replace"]
+
+
+@pytest.mark.parametrize("point", sorted(OF_A_CHECKPOINT))
+def test_killed_while_a_checkpoint_is_made(ground: Callable[[str], Ground], point: str) -> None:
+    here = ground("files")
+    place = here.places.copy(here.before)
+    assert not here.killed(place, "checkpoint", point)
+    assert asyncio.run(state_of(place)) == here.old
 
 
 @pytest.mark.parametrize("store", PLACES)
 def test_a_document_that_never_was_whole_is_taken_away(ground: Callable[[str], Ground], store: str) -> None:
     here = ground(store)
     place = here.places.copy(here.before)
-    here.killed(place, STEPS["ingest"], "tx-before-commit")
+    assert not here.killed(place, STEPS["ingest"], "tx-before-commit")
     assert asyncio.run(state_of(place)).statuses[DocStatus.INTERRUPTED] == ["brandt"]
     here.play(place, "delete:brandt")
     assert asyncio.run(state_of(place)).dump == here.old.dump
@@ -194,8 +220,8 @@ def test_the_server_is_killed_and_nothing_acknowledged_is_lost(ground: Callable[
 def test_every_failpoint_is_passed_by_a_crash_and_explained() -> None:
     package = ROOT / "easy_knowledge_retriever"
     code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "failpoints.py")
-    there = set(re.findall(r'\bfailpoint\("([\w-]+)"\)', code))
+    there = set(re.findall(r'\b(?:failpoint|torn)\("([\w-]+)"', code))
     matrix = [*POINTS.values(), *(points for steps in BY_THE_STORE.values() for points in steps.values())]
-    assert there == {point for points in matrix for point in points}
+    assert there - OF_A_CHECKPOINT == {point for points in matrix for point in points}
     page = (ROOT / "docs/how-to/testing.md").read_text(encoding="utf-8")
     assert [name for name in sorted(there) if f"`{name}`" not in page] == []

@@ -75,6 +75,16 @@ def test_a_torn_write_lets_the_first_bytes_through_and_kills(asked: Callable[[st
     assert signals == [signal.SIGKILL]
 
 
+def test_the_second_write_is_torn_and_no_other(asked: Callable[[str], None], signals: list[int]) -> None:
+    asked("journal=torn:3@2")
+    written = []
+    for _ in range(3):
+        written.append(torn("journal", b"record"))
+        failpoint("journal")
+    assert written == [b"record", b"rec", b"record"]
+    assert signals == [signal.SIGKILL]
+
+
 def test_slow(asked: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
