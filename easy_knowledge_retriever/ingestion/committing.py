@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.paid_vectors import drop_vectors
+from easy_knowledge_retriever.ingestion.parses import drop_parses, parse_key
 from easy_knowledge_retriever.ingestion.planning import GraphChange, Said
 from easy_knowledge_retriever.ingestion.stamps import EmbeddingStamp, Stamps, Unembedded, generation_of, put_stamps
 from easy_knowledge_retriever.ingestion.summarizing import put_marks
@@ -27,7 +28,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_decision", "commit_deletion", "commit_version", "parse_key", "parse_of"]
+__all__ = ["Version", "commit_decision", "commit_deletion", "commit_version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,6 @@ class Version:
     def said(self) -> Said:
         """What it says."""
         return Said(self.document.name, self.chunks, self.extractions, self.naming)
-
-
-def parse_key(digest: str, parser: str) -> str:
-    """Key of the parse of one content by one parser."""
-    return f"{digest}/{parser}"
-
-
-async def parse_of(kb: KnowledgeBase, digest: str, parser: str) -> Document | None:
-    """The parse of one content by one parser. One without text points at the document of its id, which holds the rest."""
-    key = parse_key(digest, parser)
-    return (await kb.parses.get_many([key])).get(key)
 
 
 async def commit_version(
@@ -90,7 +80,7 @@ async def commit_version(
             if await generation_of(inside) != change.stamps.generation:
                 return False
             failpoint("tx-begin")
-            await _drop_parses(inside, version.document.id, standing)
+            await drop_parses(inside, version.document.id, _versions(standing))
             await _put_version(inside, version)
             waiting = await _put_graph(inside, change, graph_vectors)
             if paid_for or (standing is not None and standing.pending_version):
@@ -125,7 +115,7 @@ async def commit_deletion(
         await inside.status.delete([document_id])
         waiting = await _put_graph(inside, change, graph_vectors)
         await _drop_version(inside, change, (), ())
-        await _drop_parses(inside, document_id, standing)
+        await drop_parses(inside, document_id, _versions(standing))
         await _drop_staged(inside, document_id)
         await drop_vectors(inside, document_id)
         await drop_document_usage(inside, document_id)
@@ -214,11 +204,9 @@ async def _put_stamps(kb: KnowledgeBase, change: GraphChange, waiting: Unembedde
     await put_stamps(kb, change.stamps, Stamps(change.stamps.generation + 1, model, waiting))
 
 
-async def _drop_parses(kb: KnowledgeBase, document_id: str, standing: DocRecord | None) -> None:
-    """The parses of every version the document had or was to have, where they are not another document's."""
-    for version in {standing.version, standing.pending_version} - {""} if standing is not None else ():
-        keys = [key async for key, parse in kb.parses.scan(parse_key(version, "")) if parse.id == document_id]
-        await kb.parses.delete_many(keys)
+def _versions(standing: DocRecord | None) -> tuple[str, ...]:
+    """Every version the document had or was to have."""
+    return (standing.version, standing.pending_version) if standing is not None else ()
 
 
 async def _put_replies(kb: KnowledgeBase, version: Version, standing: DocRecord | None) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from easy_knowledge_retriever.errors import UpstreamError
+from easy_knowledge_retriever.ingestion.claiming import claimed_commit
 from easy_knowledge_retriever.ingestion.committing import commit_deletion
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors
 from easy_knowledge_retriever.ingestion.model_guard import model_of
@@ -53,11 +54,17 @@ async def delete_document(
     stamps = await stamps_of(kb)
     knows = embedding is not None and stamps.embedding == model_of(embedding)
     vectors = GraphVectors(embedding if knows else None)
-    while True:
+
+    async def planned() -> GraphChange:
         change = mark(await plan_change(kb, document_id, Said(), settings))
         try:
             await vectors.embed(change)
         except UpstreamError as error:
             logger.warning("some entities wait for their vectors until the next ingest: %s", error)
-        if await commit_deletion(kb, change, record, vectors.by_text):
-            return DeletionResult("success", document_id, f"{record.name!r} is deleted", 200, record.name)
+        return change
+
+    change = await planned()
+    async with claimed_commit(kb):
+        while not await commit_deletion(kb, change, record, vectors.by_text):
+            change = await planned()
+    return DeletionResult("success", document_id, f"{record.name!r} is deleted", 200, record.name)

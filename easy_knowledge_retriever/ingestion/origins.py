@@ -12,7 +12,7 @@ from typing import Final
 
 from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.failpoints import failpoint
-from easy_knowledge_retriever.ingestion.committing import parse_key, parse_of
+from easy_knowledge_retriever.ingestion.parses import parse_key, parse_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.parsing import parser_for
 from easy_knowledge_retriever.parsing.base import Source

@@ -23,6 +23,7 @@ from easy_knowledge_retriever.ingestion.estimating import Estimating
 from easy_knowledge_retriever.ingestion.extracting import extract
 from easy_knowledge_retriever.ingestion.model_guard import ModelGuard
 from easy_knowledge_retriever.ingestion.origins import File, Given, Origin, identity_of, without_broken_characters
+from easy_knowledge_retriever.ingestion.parses import drop_parses
 from easy_knowledge_retriever.ingestion.planning import GraphChange, plan_change, plan_decision
 from easy_knowledge_retriever.ingestion.progress import Run, now
 from easy_knowledge_retriever.ingestion.reindexing import Reindexing
@@ -186,7 +187,7 @@ class Ingestion:
         Raises:
             StorageError: The base could not be changed, and was not.
         """
-        async with claimed_document(self._kb, document_id), claimed_commit(self._kb):
+        async with claimed_document(self._kb, document_id):
             return await delete_document(self._kb, document_id, self._settings, self._embedding, self._summaries.mark)
 
     async def decide(self, deciding: Callable[[], Awaitable[Decision]]) -> None:
@@ -362,6 +363,8 @@ class Ingestion:
                 document = (await inside.documents.get_many([standing.id])).get(standing.id)
                 if document is not None and document.metadata != record.metadata:
                     await inside.documents.put_many({document.id: replace(document, metadata=record.metadata)})
+                if standing.pending_version != standing.version:
+                    await drop_parses(inside, standing.id, [standing.pending_version])
                 await inside.status.put([replace(record, updated_at=now())])
         run.version = standing.version
         await self._summarize(run, await self._summaries.wanted_by(standing.id))

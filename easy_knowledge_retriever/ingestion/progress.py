@@ -30,6 +30,7 @@ from easy_knowledge_retriever.events import (
     StageStarted,
 )
 from easy_knowledge_retriever.ingestion.paid_vectors import load_vectors, save_vectors
+from easy_knowledge_retriever.ingestion.parses import drop_parses
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase
 from easy_knowledge_retriever.kg.reply_cache import put_replies
 from easy_knowledge_retriever.kg.usage_ledger import add_document_usage
@@ -133,7 +134,13 @@ class Run:
             updated_at=started,
         )
         self.recorded = True  # before it is: a cancellation may come when it just was
-        await self.kb.status.put([self.record])
+        given_up = standing.pending_version if standing is not None else ""
+        if given_up in {"", version, self.record.version}:
+            await self.kb.status.put([self.record])
+        else:
+            async with self.kb.transaction() as inside:
+                await drop_parses(inside, self.record.id, [given_up])
+                await inside.status.put([self.record])
         self.account.vectors, self.account.replies = KeptVectors(), KeptReplies(self.record.id)
         if standing is not None and standing.pending_version:
             await load_vectors(self.kb, self.record.id, self.account.vectors)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easy_knowledge_retriever.ingestion.committing import parse_of
+from easy_knowledge_retriever.ingestion.parses import parse_of
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, extraction_key
 from easy_knowledge_retriever.types import Chunk, Document, Extraction, FloatVectors
 

@@ -115,6 +115,22 @@ async def test_a_slow_parse_is_kept_for_the_next_attempt(page: Path, monkeypatch
     assert [row async for row in kb.parses.scan()] == []
 
 
+async def test_the_parse_of_a_version_that_is_given_up_goes(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = await empty_base()
+    first = page.read_text(encoding="utf-8")
+    await ingestion(kb).ingest_file(page, name="a.md")
+    monkeypatch.setattr(origins, "_WORTH_KEEPING", -1.0)
+    for text in ("# Another\n\nIda Brandt.\n", "# A third\n\nMount Kell.\n"):
+        page.write_text(text, encoding="utf-8")
+        with pytest.raises(IngestionError):
+            broken = FakeEmbeddingService(16, faults={1: ParseError("no", code="corrupt")})
+            await ingestion(kb, embedding=broken).ingest_file(page, name="a.md")
+        assert [parse.title async for _, parse in kb.parses.scan() if parse.text] == [text.partition("\n")[0][2:]]
+    page.write_text(first, encoding="utf-8")
+    assert (await ingestion(kb).ingest_file(page, name="a.md")).unchanged
+    assert [parse.text async for _, parse in kb.parses.scan()] == [""]
+
+
 async def test_broken_characters_are_replaced_one_for_one() -> None:
     kb = await empty_base()
     report = await ingestion(kb).ingest_document(document("odd", "A\0B \ud800 Ida Brandt", title="T\0"))
