@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -65,6 +66,11 @@ def with_oldest_openai(python: Path) -> int:
     return run(python, "-m", "pytest", "-q", *OVER_THE_WIRE, before=before)
 
 
+def exit_code(codes: Iterable[int]) -> int:
+    """0 if every check passed. One that a signal ended has a negative code, and failed."""
+    return int(any(code != 0 for code in codes))
+
+
 def main() -> int:
     """Runs the checks, all of them even if one fails, and says which did."""
     parser = argparse.ArgumentParser(description="Runs every check of this project.")
@@ -93,7 +99,7 @@ def main() -> int:
     print()
     for name, code, seconds in outcomes:
         print(f"{'passed' if code == 0 else 'FAILED':8}{name:8}{seconds:6.1f} s")
-    return max(code for _, code, _ in outcomes)
+    return exit_code(code for _, code, _ in outcomes)
 
 
 if __name__ == "__main__":
