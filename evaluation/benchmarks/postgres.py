@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table as Output
 
 from easy_knowledge_retriever.aio import map_bounded
 from easy_knowledge_retriever.kg.graph_storage.postgres_impl import PGGraphStorage
 from easy_knowledge_retriever.kg.kv_storage.postgres_impl import PGDocStatusStorage, PGKVStorage
 from easy_knowledge_retriever.kg.vector_storage.postgres_impl import PGVectorStorage
 from easy_knowledge_retriever.retriever import EasyKnowledgeRetriever
+from easy_knowledge_retriever.settings import Settings
+from easy_knowledge_retriever.storages import open_description
 from easy_knowledge_retriever.testing.fakes import FakeEmbeddingService
 
 FIRST = ("Ida", "Jon", "Mara", "Otto", "Lena", "Karl", "Vera", "Nils", "Edda", "Ruben")
@@ -126,21 +126,32 @@ async def measure(options: dict[str, Any], documents: int, workers: int) -> Run:
     """One run in a workspace that is empty before and after."""
     workspace = f"bench-{workers}"
     shares = [range(documents)[worker::workers] for worker in range(workers)]
+    await _drop(options, workspace)
+    seconds = await ingest(options, workspace, shares)
     with tempfile.TemporaryDirectory() as folder:
         async with retriever(options, workspace, folder) as rag:
-            await _drop(rag)
-            seconds = await ingest(options, workspace, shares)
             report = await rag.verify(deep=True)
-            there = {record.name for record in await rag.get_docs()}
-            if there != {f"letter-{number}.txt" for number in range(documents)} or len(there) != report.documents:
-                raise RuntimeError(f"{report.documents} documents instead of {documents}")
-            await _drop(rag)
+            names = sorted(record.name for record in await rag.get_docs())
+    if names != sorted(f"letter-{number}.txt" for number in range(documents)):
+        raise RuntimeError(f"{len(names)} documents instead of {documents}")
+    await _drop(options, workspace)
     return Run(workers, seconds, report.documents, report.chunks, len(report.findings))
 
 
-async def _drop(rag: EasyKnowledgeRetriever) -> None:
-    for record in await rag.get_docs():
-        await rag.adelete_by_doc_id(record.id)
+async def _drop(options: dict[str, Any], workspace: str) -> None:
+    base = open_description(
+        Settings(workspace=workspace),
+        PGKVStorage(**options),
+        PGDocStatusStorage(**options),
+        PGVectorStorage(**options),
+        None,
+        PGGraphStorage(**options),
+    )
+    await base.open()
+    async with base.transaction() as inside:
+        for storage in inside.storages():
+            await storage.drop()
+    await base.close()
 
 
 def main() -> None:
@@ -165,12 +176,13 @@ async def _measured(arguments: argparse.Namespace) -> None:
 
         server = postgres(sync=True)
         options = dict(server.options(await server.database("benchmark")))
-    output = Output("workers", "documents/s", "seconds", "documents", "chunks", "findings")
     for workers in arguments.workers:
         run = await measure(options, arguments.documents, workers)
-        figures = (run.workers, f"{run.rate:.1f}", f"{run.seconds:.1f}", run.documents, run.chunks, run.findings)
-        output.add_row(*map(str, figures))
-    Console().print(output)
+        print(
+            f"{run.workers} workers: {run.rate:.1f} documents/s ({run.seconds:.1f} s), {run.documents} documents,"
+            f" {run.chunks} chunks, {run.findings} findings",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
