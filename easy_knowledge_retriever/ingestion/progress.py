@@ -216,9 +216,9 @@ class Run:
             logger.warning("what %r cost could not be written down: %s", self.name, failure)
         if isinstance(error, asyncio.CancelledError):
             await self._record(DocStatus.INTERRUPTED, "cancelled", error)
-        elif isinstance(error, WorkingDirLockedError):  # says nothing of the document: raised as it is
+        elif isinstance(error, WorkingDirLockedError | EmbeddingMismatchError):  # says nothing of the document: raised as it is
             await self._record(DocStatus.INTERRUPTED, f"{type(error).__name__}: {error}", error)
-        elif isinstance(error, Exception) and not isinstance(error, EmbeddingMismatchError):
+        elif isinstance(error, Exception):
             stopped = isinstance(error, BudgetExceeded)
             message = f"{type(error).__name__}: {error}"
             await self._record(DocStatus.INTERRUPTED if stopped else DocStatus.FAILED, message, error)

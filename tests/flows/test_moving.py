@@ -111,6 +111,7 @@ async def test_fifty_questions_have_the_same_contexts_on_every_storage(tmp_path:
                 assert (await base.verify(deep=True)).clean
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize(("backend", "parts"), [("sqlite", 2), ("sqlite", 9), ("files", 5)])
 async def test_a_killed_import_is_no_base_and_the_next_one_ends_it(tmp_path: Path, backend: str, parts: int) -> None:
     async with _on(tmp_path / "old", "sqlite") as old:

@@ -19,6 +19,7 @@ import pytest
 
 from easy_knowledge_retriever import aio
 from easy_knowledge_retriever.errors import ConfigError, NotFound, StorageError, StoreCorruptError, StoreVersionError
+from easy_knowledge_retriever.ingestion.recovery import recover
 from easy_knowledge_retriever.ingestion.verification import verify
 from easy_knowledge_retriever.operating.archives import read_archive
 from easy_knowledge_retriever.operating.backing_up import backup
@@ -101,6 +102,7 @@ async def _back_up_while_ingesting(folder: Path, seed: int) -> int:
         new = on("sqlite", folder / f"{turn}")
         await restore(new, folder / f"{turn}.zip")
         async with opened(new):
+            await recover(new)  # as opening by a retriever does: what was on its way in then is on its way no more
             findings += len((await verify(new, deep=True)).findings)
     return findings
 

@@ -61,6 +61,7 @@ async def test_a_target_that_writes_something_else_is_found_out(monkeypatch: pyt
             await migrate_base(source, await empty_base())
 
 
+@pytest.mark.damages
 async def test_a_retriever_moves_its_base_and_half_of_one_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def retriever(folder: str, backend: str = "sqlite") -> EasyKnowledgeRetriever:
         return EasyKnowledgeRetriever(tmp_path / folder, embedding_service=FakeEmbeddingService(16), **storage_set(backend))
