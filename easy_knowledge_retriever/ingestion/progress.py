@@ -173,16 +173,24 @@ class Run:
         vectors, replies = self.account.vectors, self.account.replies
         if self.account.has_unwritten or (vectors and vectors.unsaved) or (replies and replies.unsaved):
             fresh = dict(replies.unsaved) if replies else {}
+            saved: tuple[str, ...] = ()
             with self.account.writing() as unwritten:
                 async with self.kb.transaction() as inside:
-                    await add_document_usage(inside, self.record.id, self.version, unwritten())
-                    await put_replies(inside.llm_cache, fresh)
-                    saved = await save_vectors(inside, self.record.id, vectors) if vectors else ()
+                    lines = unwritten()
+                    if vectors is None or await self._waits(inside):
+                        await add_document_usage(inside, self.record.id, self.version, lines)
+                        await put_replies(inside.llm_cache, fresh)
+                        saved = await save_vectors(inside, self.record.id, vectors) if vectors else ()
             if vectors:
                 vectors.saved(saved)
             if replies:
                 replies.saved(fresh)
         self.saved = time.perf_counter()
+
+    async def _waits(self, kb: KnowledgeBase) -> bool:
+        """Whether the version is still to come: a commit that was cancelled may have been written, with all that is here."""
+        standing = (await kb.status.get([self.record.id])).get(self.record.id)
+        return standing is not None and standing.pending_version == self.version
 
     async def save_vectors(self) -> None:
         """The same if there are vectors that were paid for.

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from easy_knowledge_retriever import BudgetExceeded, EasyKnowledgeRetriever, IngestionStopped, Price, QueryParam
+from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.errors import ConfigError
+from easy_knowledge_retriever.ingestion import committing
 from easy_knowledge_retriever.llm.service import OpenAIEmbeddingService, OpenAILLMService
 from easy_knowledge_retriever.reranker.openai import OpenAIRerankerService
 from easy_knowledge_retriever.retrieval import NaiveRetrieval
+from easy_knowledge_retriever.storages import storage_set
 from easy_knowledge_retriever.streaming import AnswerPieces, Done, Token
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.replies import ChatReply
@@ -170,6 +173,23 @@ async def test_answers_say_what_they_cost_and_the_ledger_remembers(server: OpenA
         await rag.adelete_by_doc_id("places")
         after = await rag.usage()
         assert (after.documents, after.total.usage.llm_calls) == ((), report.total.usage.llm_calls)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "files"])
+async def test_a_cancelled_commit_is_paid_once(
+    server: OpenAITestServer, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "places.md").write_text(TEXT)
+    prices = PRICES | {"chat": Price(input=1000)}
+    async with retriever(server, tmp_path / "base", prices=prices, **storage_set(store)) as rag:
+        async with task_group() as group:
+            task = group.create_task(rag.ingest(tmp_path / "places.md"))
+            monkeypatch.setattr(committing, "failpoint", lambda name: task.cancel() if name == "tx-before-commit" else None)
+        assert task.cancelled()
+        monkeypatch.undo()
+        assert (await rag.usage()).total.known_cost == pytest.approx(cost_of(server))
+        assert (await rag.ingest(tmp_path / "places.md")).status is DocStatus.PROCESSED
+        assert (await rag.usage()).total.known_cost == pytest.approx(cost_of(server))
 
 
 async def test_a_streamed_answer_costs_the_same(server: OpenAITestServer, tmp_path: Path) -> None:
