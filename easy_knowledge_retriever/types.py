@@ -72,7 +72,8 @@ FloatVectors = NDArray[np.float32]
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]
 """What the caller knows about a document; filters compare it for equality."""
-BlockKind = Literal["heading", "text", "table", "list", "equation", "image", "code"]
+BlockKind = Literal["heading", "text", "table", "list", "equation", "image", "code", "caption", "footnote", "quote", "note"]
+"""A *quote* is what another said (in a mail: the message that is answered), a *note* is a speaker's or a comment."""
 ExtractionSource = Literal["declared", "local", "llm", "manual"]
 
 

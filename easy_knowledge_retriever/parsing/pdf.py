@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from easy_knowledge_retriever.errors import ConfigError, ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
-from easy_knowledge_retriever.parsing.pdf_layout import Piece, assembled, mended, page_list, plain_inline
+from easy_knowledge_retriever.parsing.pdf_layout import mended, page_list, plain_inline
 from easy_knowledge_retriever.parsing.pdf_tables import Cell, table_rows
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
 from easy_knowledge_retriever.text.cleaning import clean
 from easy_knowledge_retriever.types import BlockKind, Box, Link
 
@@ -165,7 +166,7 @@ def _table(block: liteparse.LayoutBlock, page: liteparse.ParsedPage) -> str:
         for item in _items(block, page)
         if item.text.strip()
     ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in table_rows(rows, cells))
+    return table_text(table_rows(rows, cells))
 
 
 def _inline(markdown: str) -> str:

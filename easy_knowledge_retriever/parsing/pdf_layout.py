@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from easy_knowledge_retriever.parsing.base import Parsed
-from easy_knowledge_retriever.types import Block, BlockKind, Box, Link, PageSpan
+from easy_knowledge_retriever.parsing.pieces import ENDS, Piece
+from easy_knowledge_retriever.types import Box, Link
 
-__all__ = ["Piece", "assembled", "mended", "plain_inline"]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A heading, paragraph, list item or table on a page."""
-
-    kind: BlockKind
-    text: str
-    page: int
-    level: int | None = None
-    box: Box | None = None
-    links: tuple[Link, ...] = ()
-    """Offsets into the text of the piece."""
-    size: float = 0.0
-    """Height of its tallest characters, in points; 0 if unknown."""
+__all__ = ["mended", "page_list", "plain_inline"]
 
 
 _INLINE: Final = re.compile(
@@ -72,7 +57,6 @@ def _shown(match: re.Match[str]) -> str:
 
 _ITEM: Final = re.compile(r"(?:[-•*–▪◦]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s")
 _RUN_IN: Final = re.compile(r"[A-ZÀ-Þ][A-ZÀ-Þ ,&/-]{2,40}: \S")
-_ENDS: Final = tuple(".!?…:;")
 _NEAR: Final = 0.006
 """Share of a page's height below which two lines are of one paragraph: about a third of a line."""
 _ASIDE: Final = re.compile(r"\(.*\)")
@@ -141,7 +125,7 @@ def _continues(first: Piece, second: Piece) -> bool:
     near = _gap(first, second) < _NEAR
     if first.kind == "heading":
         return near and _RUN_IN.match(first.text) is not None
-    return first.kind in {"text", "list"} and not first.text.endswith(_ENDS) and (second.text[0].islower() or near)
+    return first.kind in {"text", "list"} and not first.text.endswith(ENDS) and (second.text[0].islower() or near)
 
 
 def _gap(first: Piece, second: Piece) -> float:
@@ -236,38 +220,9 @@ def _is_title_of(label: Piece, piece: Piece) -> bool:
     return (
         len(piece.text) <= _TITLE_LENGTH
         and not piece.text[0].islower()
-        and not piece.text.endswith((*_ENDS, ","))
+        and not piece.text.endswith((*ENDS, ","))
         and not _ITEM.match(piece.text)
     )
-
-
-def assembled(pieces: Sequence[Piece]) -> Parsed:
-    """One text of all pieces, with the spans of blocks, pages and links."""
-    texts: list[str] = []
-    blocks: list[Block] = []
-    links: list[Link] = []
-    pages: list[PageSpan] = []
-    at = 0
-    for before, piece in zip([None, *pieces], pieces, strict=False):
-        gap = _between(before, piece) if before else ""
-        start = at + len(gap)
-        at = start + len(piece.text)
-        texts += [gap, piece.text]
-        blocks.append(Block(piece.kind, start, at, piece.page, piece.level, piece.box))
-        links += [Link(start + link.start, start + link.end, link.target) for link in piece.links]
-        if pages and pages[-1].page == piece.page:
-            pages[-1] = replace(pages[-1], end=at)
-        else:
-            pages.append(PageSpan(piece.page, start, at))
-    return Parsed("".join(texts), blocks, pages=pages, links=links)
-
-
-def _between(first: Piece, second: Piece) -> str:
-    """A line end inside a list and where a sentence goes on over the page, a blank line elsewhere."""
-    if first.kind == second.kind == "list" and first.page == second.page:
-        return "\n"
-    runs_on = first.kind == second.kind == "text" and not first.text.endswith(_ENDS) and second.text[0].islower()
-    return "\n" if runs_on and first.page != second.page else "\n\n"
 
 
 def page_list(pages: Sequence[int]) -> str:

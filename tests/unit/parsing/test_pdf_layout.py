@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from easy_knowledge_retriever.parsing.pdf_layout import Piece, assembled, mended, page_list, plain_inline
+from easy_knowledge_retriever.parsing.pdf_layout import mended, page_list, plain_inline
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled
 from easy_knowledge_retriever.types import Box, Link
 
 
