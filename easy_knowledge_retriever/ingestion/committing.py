@@ -28,7 +28,7 @@ from easy_knowledge_retriever.types import (
     VectorRecord,
 )
 
-__all__ = ["Version", "commit_decision", "commit_deletion", "commit_version"]
+__all__ = ["Version", "commit_decision", "commit_deletion", "commit_version", "drop_staged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,7 @@ async def commit_version(
             await _put_version(inside, version)
             waiting = await _put_graph(inside, change, graph_vectors)
             if paid_for or (standing is not None and standing.pending_version):
-                await _drop_staged(inside, version.document.id)
-                await drop_vectors(inside, version.document.id)
+                await drop_staged(inside, version.document.id)
             await _put_stamps(inside, change, waiting, change.stamps.embedding or model)
             await add_document_usage(inside, version.document.id, version.document.digest, unwritten())
             await _put_replies(inside, version, standing)
@@ -116,8 +115,7 @@ async def commit_deletion(
         waiting = await _put_graph(inside, change, graph_vectors)
         await _drop_version(inside, change, (), ())
         await drop_parses(inside, document_id, _versions(standing))
-        await _drop_staged(inside, document_id)
-        await drop_vectors(inside, document_id)
+        await drop_staged(inside, document_id)
         await drop_document_usage(inside, document_id)
         await drop_replies(inside.llm_cache, KeptReplies(document_id))
         await inside.manifests.delete_many([document_id])
@@ -221,9 +219,11 @@ async def _put_replies(kb: KnowledgeBase, version: Version, standing: DocRecord 
             await drop_replies(kb.llm_cache, replies, unused_only=True)
 
 
-async def _drop_staged(kb: KnowledgeBase, document_id: str) -> None:
+async def drop_staged(kb: KnowledgeBase, document_id: str) -> None:
+    """Forgets what a version that is not live yet has paid for. Call it inside a transaction."""
     staged = [key async for key, row in kb.staged.scan(staged_key(document_id, "")) if row.document_id == document_id]
     await kb.staged.delete_many(staged)
+    await drop_vectors(kb, document_id)
 
 
 def _pointer(document: Document) -> Document:

@@ -15,7 +15,7 @@ from easy_knowledge_retriever.errors import ConfigError, StorageError, UpstreamA
 from easy_knowledge_retriever.events import DocumentFinished, DocumentStarted, Observer, ignore
 from easy_knowledge_retriever.failpoints import failpoint
 from easy_knowledge_retriever.ingestion.claiming import claimed_commit, claimed_document
-from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version
+from easy_knowledge_retriever.ingestion.committing import Version, commit_decision, commit_version, drop_staged
 from easy_knowledge_retriever.ingestion.deciding import Decision
 from easy_knowledge_retriever.ingestion.deletion import delete_document
 from easy_knowledge_retriever.ingestion.embedding import GraphVectors, embed_chunks
@@ -363,6 +363,8 @@ class Ingestion:
                 document = (await inside.documents.get_many([standing.id])).get(standing.id)
                 if document is not None and document.metadata != record.metadata:
                     await inside.documents.put_many({document.id: replace(document, metadata=record.metadata)})
+                if standing.pending_version:
+                    await drop_staged(inside, standing.id)
                 if standing.pending_version != standing.version:
                     await drop_parses(inside, standing.id, [standing.pending_version])
                 await inside.status.put([replace(record, updated_at=now())])

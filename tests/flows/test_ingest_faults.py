@@ -150,11 +150,12 @@ async def test_the_version_that_is_served_again_is_not_made_again(kb: KnowledgeB
     point = Point("planned")
     monkeypatch.setattr(failpoints, "failpoints", lambda: point)
     with pytest.raises(IngestionError):
-        await ingestion(kb).ingest_document(document("verdel", TEXTS["verdel, again"]))
+        await ingestion(kb, llm_extractor=Described("llm")).ingest_document(document("verdel", TEXTS["verdel, again"]))
     monkeypatch.undo()
     embedding = FakeEmbeddingService(16)
     report = await ingestion(kb, embedding=embedding).ingest_document(document("verdel", TEXTS["verdel"]))
     assert (report.unchanged, report.status, embedding.calls) == (True, "processed", 0)
+    assert (await verify(kb, deep=True)).findings == ()  # nothing stays of what was staged for the other one
 
 
 async def test_many_at_once_are_as_one_by_one(replaced: str) -> None:
