@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import random
 import shutil
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,15 @@ from easy_knowledge_retriever.errors import EKRError, StorageError
 from easy_knowledge_retriever.ingestion.pipeline import Ingestion
 from easy_knowledge_retriever.ingestion.recovery import recover
 from easy_knowledge_retriever.ingestion.verification import verify
+from easy_knowledge_retriever.kg.graph_storage.networkx_impl import NetworkXStorage
 from easy_knowledge_retriever.kg.graph_storage.sqlite_impl import SqliteGraphStorage
 from easy_knowledge_retriever.kg.knowledge_base import KnowledgeBase, knowledge_base
+from easy_knowledge_retriever.kg.kv_storage.json_doc_status_impl import JsonDocStatusStorage
+from easy_knowledge_retriever.kg.kv_storage.json_kv_impl import JsonKVStorage
 from easy_knowledge_retriever.kg.kv_storage.sqlite_impl import SqliteDocStatusStorage, SqliteKVStorage
+from easy_knowledge_retriever.kg.lexical_storage.bm25_impl import BM25Storage
 from easy_knowledge_retriever.kg.lexical_storage.sqlite_impl import SqliteLexicalStorage
+from easy_knowledge_retriever.kg.vector_storage.nano_vector_db_impl import NanoVectorDBStorage
 from easy_knowledge_retriever.kg.vector_storage.sqlite_impl import SqliteVectorStorage
 from easy_knowledge_retriever.operations.summarization import Summarizer, SummaryLimits
 from easy_knowledge_retriever.settings import Settings
@@ -33,9 +40,11 @@ from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.testing.fakes import FakeLLMService
 from easy_knowledge_retriever.text.hashing import digest, document_id
 from easy_knowledge_retriever.types import Document
+from evaluation.crashing.places import PLACES, Place, Places
 from evaluation.crashing.points import POINTS
 from tests.flows.changing_base import TIGHT
 from tests.flows.ingesting_base import Described, document, empty_base, ingestion
+from tests.support.postgres import postgres
 
 WORDS = ["Verdel", "Kell", "Brandt", "Ostrania", "Marlow", "river", "near", "the", "Kell.", "flows."]
 names = st.sampled_from(["a", "b", "c"])
@@ -44,18 +53,49 @@ ingest_points = st.sampled_from([point for point in POINTS["ingest"] if not poin
 delete_points = st.sampled_from(POINTS["delete"])
 
 
-def sqlite(folder: Path) -> KnowledgeBase:
-    """The base in a folder, not open."""
+def sqlite(place: Place) -> KnowledgeBase:
+    """A base, not open."""
     return knowledge_base(
-        SqliteKVStorage(folder, durability="relaxed"),
-        SqliteDocStatusStorage(folder, durability="relaxed"),
-        SqliteVectorStorage(folder, durability="relaxed"),
-        SqliteLexicalStorage(folder, durability="relaxed"),
-        SqliteGraphStorage(folder, durability="relaxed"),
+        SqliteKVStorage(place.where, durability="relaxed"),
+        SqliteDocStatusStorage(place.where, durability="relaxed"),
+        SqliteVectorStorage(place.where, durability="relaxed"),
+        SqliteLexicalStorage(place.where, durability="relaxed"),
+        SqliteGraphStorage(place.where, durability="relaxed"),
     )
 
 
-BASES: dict[str, Callable[[Path], KnowledgeBase]] = {"sqlite": sqlite}
+def files(place: Place) -> KnowledgeBase:
+    """The same."""
+    return knowledge_base(
+        JsonKVStorage(place.where, durability="relaxed"),
+        JsonDocStatusStorage(place.where, durability="relaxed"),
+        NanoVectorDBStorage(place.where, durability="relaxed"),
+        BM25Storage(place.where, durability="relaxed"),
+        NetworkXStorage(place.where, durability="relaxed"),
+    )
+
+
+def on_a_server(place: Place) -> KnowledgeBase:
+    """The same."""
+    storages = PLACES["postgres"].storages(place)
+    return knowledge_base(*(storages[f"{role}_storage"] for role in ("kv", "doc_status", "vector", "lexical", "graph")))
+
+
+BASES: dict[str, Callable[[Place], KnowledgeBase]] = {"sqlite": sqlite, "files": files, "postgres": on_a_server}
+
+
+def left_by_a_kill(places: Places, place: Place) -> Place:
+    """What ``kill -9`` would leave now. The rest of this process goes on with what it does not."""
+
+    def taken() -> Place:
+        if place.store == "postgres":
+            name = json.loads(place.where)["database"]
+            ended = f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'"
+            asyncio.run(postgres().execute("postgres", ended))
+        return places.copy(place)
+
+    with ThreadPoolExecutor(1) as beside:  # a loop runs in this thread, and must not go on meanwhile
+        return beside.submit(taken).result()
 
 
 def flow_of(kb: KnowledgeBase, limits: Settings) -> Ingestion:
@@ -83,23 +123,29 @@ class Point:
 class Changes(RuleBasedStateMachine):
     """Documents come, change, get other names and go; now and then that fails, is cancelled, or the process dies."""
 
-    open_base: Callable[[Path], KnowledgeBase]
+    store: str
 
     def __init__(self) -> None:
         super().__init__()
         self.home = Path(tempfile.mkdtemp(prefix="ekr-sequences-"))
-        self.folder = self.home / "0"
+        self.places = PLACES[self.store](self.home)
+        self.made = [self.places.fresh()]
+        """Where the base is, last, and was before each crash."""
         self.loop = asyncio.Runner()
         self.limits = Settings()
         self.there: dict[str, Document] = {}
         """By id: what is served."""
         self.coming: dict[str, Document] = {}
         """By id: what was on its way in when that ended."""
+        self.begun = False
+        self.left: list[Place] = []
+        """What the crash that was just had left."""
 
     @initialize(limits=st.sampled_from([Settings(), TIGHT]))
     def begin(self, limits: Settings) -> None:
         self.limits = limits
         self.loop.run(self._open())
+        self.begun = True
 
     @rule(name=names, text=texts)
     def ingest(self, name: str, text: str) -> None:
@@ -138,14 +184,16 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.loop.run(self._reopened(self.folder))
+        self.loop.run(self._reopened())
 
     def teardown(self) -> None:
         try:
-            if self.folder.exists():
+            if self.begun:
                 self.loop.run(self._compare())
         finally:
             self.loop.close()
+            for place in self.made:
+                self.places.drop(place)
             shutil.rmtree(self.home)
 
     def _named(self, name: str, text: str) -> Document:
@@ -153,14 +201,15 @@ class Changes(RuleBasedStateMachine):
         return replace(document(name, text, title="T"), name=known.name if known else name)
 
     async def _open(self) -> None:
-        self.kb = type(self).open_base(self.folder)
+        self.kb = BASES[self.store](self.made[-1])
         await self.kb.open()
         await recover(self.kb)
         self.flow = flow_of(self.kb, self.limits)
 
-    async def _reopened(self, folder: Path) -> None:
+    async def _reopened(self) -> None:
         await self.kb.close()
-        self.folder = folder
+        self.made += self.left
+        self.left = []
         await self._open()
         await self._look()
 
@@ -168,9 +217,7 @@ class Changes(RuleBasedStateMachine):
         self.task.cancel()
 
     def _dying(self) -> str:
-        """What ``kill -9`` leaves on the disk is what is there now; the rest of this process goes on with what it does not."""
-        self.left = self.home / str(len(list(self.home.iterdir())))
-        shutil.copytree(self.folder, self.left)
+        self.left = [left_by_a_kill(self.places, self.made[-1])]
         return "raise"
 
     def _settle(self, wanted: Document, point: Point | None) -> None:
@@ -197,7 +244,6 @@ class Changes(RuleBasedStateMachine):
 
     async def _change(self, point: Point | None, work: Any) -> None:
         """Takes a step as far as it comes, and looks whether the base is sound."""
-        self.left = self.folder
         with pytest.MonkeyPatch.context() as patch:
             if point is not None:
                 patch.setattr(failpoints, "failpoints", lambda: point)
@@ -205,8 +251,8 @@ class Changes(RuleBasedStateMachine):
                 self.task = group.create_task(_ended(work))
         failure = None if self.task.cancelled() else self.task.result()
         assert failure is None or point is not None, failure
-        if self.left != self.folder:
-            await self._reopened(self.left)
+        if self.left:
+            await self._reopened()
         else:
             await self._look()
 
@@ -252,11 +298,25 @@ async def _ended(work: Any) -> EKRError | None:
     return None
 
 
-@pytest.mark.parametrize("store", BASES)
-@pytest.mark.parametrize(("sequences", "steps"), [(10, 12), pytest.param(2000, 30, marks=pytest.mark.long)])
-def test_after_any_sequence_only_what_is_left_matters(store: str, sequences: int, steps: int) -> None:
-    machine = type(f"Changes_{store}", (Changes,), {"open_base": staticmethod(BASES[store])})
-    quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+FEW = {"sqlite": 10, "files": 5, "postgres": 2}
+MANY = {"sqlite": 2000, "files": 500, "postgres": 50}
+STORES = ["sqlite", "files", pytest.param("postgres", marks=pytest.mark.damages)]  # a killed base stays as it was
+
+
+def run_sequences(store: str, sequences: int, steps: int) -> None:
+    machine = type(f"Changes_{store}", (Changes,), {"store": store})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=sequences, stateful_step_count=steps, suppress_health_check=quiet)
+        machine, settings=settings(max_examples=sequences, stateful_step_count=steps, suppress_health_check=QUIET)
     )
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_after_any_sequence_only_what_is_left_matters(store: str) -> None:
+    run_sequences(store, FEW[store], 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", STORES)
+def test_after_many_sequences_only_what_is_left_matters(store: str) -> None:
+    run_sequences(store, MANY[store], 30)

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Hashable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -303,7 +303,8 @@ class PGStore(Store):
             logger.debug("a connection to %s was thrown away", self.server)
         finally:
             if not done:
-                connection.terminate()
+                with suppress(self._package.InterfaceError):  # one that broke has left the pool by itself
+                    connection.terminate()
 
     async def _hang_up(self, connection: Any, *, gently: bool) -> None:
         try:

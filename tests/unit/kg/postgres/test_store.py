@@ -50,6 +50,22 @@ async def test_two_stores_see_what_the_other_committed(tmp_path: Path) -> None:
     await other.close()
 
 
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_connection_that_breaks_in_a_transaction_says_so_and_is_replaced(tmp_path: Path, asks: bool) -> None:
+    storage = await _kv(tmp_path)
+    await storage.put_many({"a": {"n": 1}})
+    ended = f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{DATABASE}'"
+    with pytest.raises(StorageError if asks else RuntimeError):
+        async with storage.store.transaction() as inside:
+            await storage.within(inside).put_many({"a": {"n": 2}})
+            await postgres().execute("postgres", ended)
+            if not asks:
+                raise RuntimeError
+            await storage.within(inside).get_many(["a"])
+    assert await storage.get_many(["a"]) == {"a": {"n": 1}}
+    await storage.close()
+
+
 async def test_two_that_open_a_new_database_at_once_do_not_clash() -> None:
     name = await postgres().database("fresh")
     storages = [PGVectorStorage(**postgres().options(name)).bind("rows") for _ in range(4)]
