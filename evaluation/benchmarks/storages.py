@@ -302,7 +302,7 @@ def table(store: str, dimension: int, found: dict[int, Measured]) -> Table:
 
 
 async def run(store: str, sizes: Sequence[int], dimension: int) -> dict[int, Measured]:
-    """Measures and prints.
+    """Measures, and prints what is known after each size.
 
     Args:
         store: Key of ``PLACES``.
@@ -311,8 +311,10 @@ async def run(store: str, sizes: Sequence[int], dimension: int) -> dict[int, Mea
     """
     with tempfile.TemporaryDirectory() as name:
         place, samples = await asyncio.to_thread(PLACES[store](Path(name)).fresh), Samples(dimension)
-        found = {size: await measure(place, samples, size) for size in sizes}
-    Console(width=120).print(table(store, dimension, found))
+        found: dict[int, Measured] = {}
+        for size in sizes:
+            found[size] = await measure(place, samples, size)
+            Console(width=120).print(table(store, dimension, found))
     return found
 
 
