@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from easy_knowledge_retriever.aio import task_group
 from easy_knowledge_retriever.ingestion import committing
 from easy_knowledge_retriever.testing.dump import canonical_dump
 from easy_knowledge_retriever.types import DocStatus
@@ -218,6 +220,21 @@ def test_the_server_is_killed_and_nothing_acknowledged_is_lost(ground: Callable[
     here.play(whole, *steps)
     assert asyncio.run(state_of(place)).dump == asyncio.run(state_of(whole)).dump
     here.places.drop(whole)
+
+
+async def test_what_a_server_is_at_ends_with_it() -> None:
+    server = postgres(sync=True)
+    connection = await server.connect("postgres")
+
+    async def busy() -> None:
+        with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+            await connection.execute("DO $$ BEGIN LOOP END LOOP; END $$")
+
+    async with asyncio.timeout(60), task_group() as group:
+        group.create_task(busy())
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(server.crash)
+    server.restart()
 
 
 def test_every_failpoint_is_passed_by_a_crash_and_explained() -> None:

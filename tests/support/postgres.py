@@ -61,8 +61,16 @@ class Postgres:
     def crash(self) -> None:
         """``kill -9`` of the server and of everything it started."""
         server = _servers[self.folder]
-        os.killpg(server.pid, signal.SIGKILL)
+        server.send_signal(signal.SIGSTOP)  # it starts nothing more
+        children = _children_of(server.pid)  # each in a session of its own
+        for pid in (server.pid, *children):
+            os.kill(pid, signal.SIGKILL)
         server.wait()
+        for _ in range(START * 20):
+            if not children & _running().keys():
+                return
+            time.sleep(0.05)
+        raise RuntimeError("a process of the server outlived it")
 
     def restart(self) -> None:
         """Starts it again after that."""
@@ -183,6 +191,17 @@ def _serve(ready: Postgres) -> None:
         )
     _servers[ready.folder] = server
     _wait(server, ready, command.asked)
+
+
+def _running() -> dict[int, int]:
+    """Process to parent, of all that have not ended."""
+    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], check=True, capture_output=True, text=True).stdout
+    rows = [line.split() for line in table.splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
+
+
+def _children_of(server: int) -> set[int]:
+    return {pid for pid, parent in _running().items() if parent == server}
 
 
 def _user() -> str | None:
