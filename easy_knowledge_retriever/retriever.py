@@ -127,6 +127,8 @@ class EasyKnowledgeRetriever:
             summary. A value other than the default goes before that of the service.
         chunk_token_size: Tokens of a chunk.
         chunk_overlap_token_size: Tokens two chunks share.
+        parent_chunk_token_size: Tokens of the passage around a chunk that a model is given for it, more than a chunk has. None
+            gives it the chunk.
         tokenizer: Counts tokens; by default that of ``tiktoken_model_name``, which works offline.
         tiktoken_model_name: Model whose tokens are counted.
         chunking_func: Cuts a text; sync or async. The default keeps headings and pages.
@@ -197,6 +199,7 @@ class EasyKnowledgeRetriever:
         force_llm_summary_on_merge: int = _DEFAULT.force_llm_summary_on_merge,
         chunk_token_size: int = _DEFAULT.chunk_token_size,
         chunk_overlap_token_size: int = _DEFAULT.chunk_overlap_token_size,
+        parent_chunk_token_size: int | None = _DEFAULT.parent_chunk_token_size,
         tokenizer: Tokenizer | None = None,
         tiktoken_model_name: str = _DEFAULT.tiktoken_model_name,
         chunking_func: ChunkingFunction = chunking_by_token_size,

@@ -72,6 +72,7 @@ class Settings:
     force_llm_summary_on_merge: int = 8
     chunk_token_size: int = 1200
     chunk_overlap_token_size: int = 100
+    parent_chunk_token_size: int | None = None
     tiktoken_model_name: str = "gpt-4o-mini"
     enable_llm_cache: bool = True
     enable_llm_cache_for_entity_extract: bool = True
@@ -104,6 +105,11 @@ class Settings:
             raise ConfigError(
                 f"chunk_overlap_token_size is {self.chunk_overlap_token_size!r}",
                 hint=f"it must be at least 0 and less than chunk_token_size ({self.chunk_token_size})",
+            )
+        if self.parent_chunk_token_size is not None and self.parent_chunk_token_size <= self.chunk_token_size:
+            raise ConfigError(
+                f"parent_chunk_token_size is {self.parent_chunk_token_size!r}",
+                hint=f"it must be more than chunk_token_size ({self.chunk_token_size}), or None for no parents",
             )
         for name in _CEILINGS:
             ceiling = getattr(self, name)

@@ -167,6 +167,10 @@ class Chunk:
     """What a custom chunking function added."""
     next_id: str = ""
     """Id of the chunk after it in its document; empty for the last."""
+    parent: tuple[int, int] | None = None
+    """Span in the document's text of the passage that a model is given for it; None for the chunk itself."""
+    table_head: str = ""
+    """First row of the table that it begins inside of. It stands elsewhere in the text and is no part of the slice."""
 
     @property
     def page_start(self) -> int | None:
@@ -185,8 +189,13 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """Heading and text: the one text that is embedded, BM25-indexed and reranked."""
-        return f"{self.heading}\n{self.text}" if self.headings else self.text
+        """Heading, head of the table and text: the one text that is embedded, BM25-indexed and reranked."""
+        return f"{self.heading}\n{self.body}" if self.headings else self.body
+
+    @property
+    def body(self) -> str:
+        """The text below the head of the table it begins inside of."""
+        return f"{self.table_head}\n{self.text}" if self.table_head else self.text
 
     def page_at(self, offset: int) -> int | None:
         """Page on which the character at ``offset`` (into the document's text) stands."""

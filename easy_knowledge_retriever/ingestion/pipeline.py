@@ -341,6 +341,7 @@ class Ingestion:
             split_by_character_only=marker[1],
             chunk_token_size=self._settings.chunk_token_size,
             chunk_overlap_token_size=self._settings.chunk_overlap_token_size,
+            parent_chunk_token_size=self._settings.parent_chunk_token_size,
         )
 
     async def _unchanged(self, run: Run, standing: DocRecord) -> IngestReport:

@@ -106,8 +106,10 @@ def decode_document(data: Json) -> Document:
 
 
 def encode_chunk(value: Chunk) -> JsonObject:
-    """A chunk as a JSON object."""
+    """A chunk as a JSON object; a parent and the head of a table only where it has one."""
     return {
+        **({"parent": list(value.parent)} if value.parent else {}),
+        **({"table_head": value.table_head} if value.table_head else {}),
         "id": value.id,
         "document_id": value.document_id,
         "document_name": value.document_name,
@@ -142,6 +144,8 @@ def decode_chunk(data: Json) -> Chunk:
         collection=data["collection"],
         extra=dict(data["extra"]),
         next_id=data["next_id"],
+        parent=(data["parent"][0], data["parent"][1]) if "parent" in data else None,
+        table_head=data.get("table_head", ""),
     )
 
 

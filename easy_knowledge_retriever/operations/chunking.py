@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from easy_knowledge_retriever.errors import ConfigError
-from easy_knowledge_retriever.operations.sectioning import HeadingPaths, cut
+from easy_knowledge_retriever.operations.sectioning import Cutting, HeadingPaths, Part
+from easy_knowledge_retriever.operations.table_heads import TableHeads
 from easy_knowledge_retriever.text.hashing import chunk_id
 from easy_knowledge_retriever.text.measure import TokenRuler, trimmed
 from easy_knowledge_retriever.text.tokenizer import Tokenizer
 from easy_knowledge_retriever.types import Chunk, Document, Metadata, PageSpan
 
-__all__ = ["ChunkingFunction", "apply_chunking", "chunk_document", "chunking_by_token_size"]
+__all__ = ["ChunkingFunction", "apply_chunking", "chunk_document", "chunking_by_token_size", "pages_of"]
 
 ChunkingFunction = Callable[..., "Sequence[Mapping[str, Any]] | Awaitable[Sequence[Mapping[str, Any]]]"]
 """Called with tokenizer, content, split_by_character, split_by_character_only, overlap, size, and ``pages=`` if it takes them."""
@@ -81,24 +82,42 @@ def chunking_by_token_size(
 
 
 def chunk_document(
-    document: Document, tokenizer: Tokenizer, *, chunk_token_size: int = 1200, chunk_overlap_token_size: int = 100
+    document: Document,
+    tokenizer: Tokenizer,
+    *,
+    chunk_token_size: int = 1200,
+    chunk_overlap_token_size: int = 100,
+    parent_chunk_token_size: int | None = None,
 ) -> tuple[Chunk, ...]:
-    """Cuts a document along its sections, paragraphs and sentences; see :func:`operations.sectioning.cut`.
+    """Cuts a document along its sections, paragraphs and sentences; see :meth:`operations.sectioning.Cutting.parts`.
 
-    The chunks are slices of the text and together cover it. Each has its exact pages and its heading path, title first.
+    The chunks are slices of the text and together cover it. Each has its exact pages and its heading path, title first. Where a
+    table had to be cut, it is cut between rows, and each chunk that begins inside it carries its head.
 
     Args:
         document: A parsed document.
         tokenizer: Counts.
         chunk_token_size: Tokens of a chunk at most.
         chunk_overlap_token_size: Tokens that neighbours share at most, where a section had to be cut.
+        parent_chunk_token_size: Tokens of a parent at most; the document is then cut into parents and each of them into chunks.
 
     Raises:
-        ConfigError: The overlap is not less than the size, or one of them is negative.
+        ConfigError: The overlap is not less than the size, the size not less than the parent's, or one is negative.
     """
-    _check_sizes(chunk_token_size, chunk_overlap_token_size)
-    parts = cut(document, TokenRuler(tokenizer, document.text), chunk_token_size, chunk_overlap_token_size)
-    return _linked([_chunk(document, order, (p.start, p.end), p.tokens, p.headings) for order, p in enumerate(parts)])
+    _check_sizes(chunk_token_size, chunk_overlap_token_size, parent_chunk_token_size)
+    cutting = Cutting(document, TokenRuler(tokenizer, document.text))
+    families: Sequence[tuple[tuple[int, int] | None, Sequence[Part]]]
+    if parent_chunk_token_size is None:
+        families = [(None, cutting.parts(chunk_token_size, chunk_overlap_token_size))]
+    else:
+        parents = [(parent.start, parent.end) for parent in cutting.parts(parent_chunk_token_size, 0)]
+        families = [(span, cutting.parts(chunk_token_size, chunk_overlap_token_size, span)) for span in parents]
+    chunks: list[Chunk] = []
+    for parent, parts in families:
+        for part in parts:
+            chunk = _chunk(document, len(chunks), (part.start, part.end), part.tokens, part.headings)
+            chunks.append(replace(chunk, parent=parent))
+    return _completed(document, chunks)
 
 
 async def apply_chunking(
@@ -110,6 +129,7 @@ async def apply_chunking(
     split_by_character_only: bool = False,
     chunk_token_size: int = 1200,
     chunk_overlap_token_size: int = 100,
+    parent_chunk_token_size: int | None = None,
 ) -> tuple[Chunk, ...]:
     """Chunks of a document as the user wants them cut.
 
@@ -126,6 +146,8 @@ async def apply_chunking(
         split_by_character_only: Passed on.
         chunk_token_size: Passed on.
         chunk_overlap_token_size: Passed on.
+        parent_chunk_token_size: Tokens of a parent. That of a function's chunk is the part of the document, cut along the
+            structure, that holds its middle, with the whole of each chunk that belongs there.
 
     Raises:
         ConfigError: The function returned something that is no list of such dicts, or content that the document does not have.
@@ -137,16 +159,35 @@ async def apply_chunking(
             tokenizer,
             chunk_token_size=chunk_token_size,
             chunk_overlap_token_size=chunk_overlap_token_size,
+            parent_chunk_token_size=parent_chunk_token_size,
         )
     returned = await _called(
         function,
         (tokenizer, document.text, split_by_character, split_by_character_only, chunk_overlap_token_size, chunk_token_size),
         document.pages,
     )
-    return await asyncio.to_thread(_from_dicts, returned, document, tokenizer)
+    chunks = await asyncio.to_thread(_from_dicts, returned, document, tokenizer)
+    if parent_chunk_token_size is None:
+        return chunks
+    return await asyncio.to_thread(_in_parents, chunks, document, tokenizer, parent_chunk_token_size)
 
 
-def _check_sizes(size: int, overlap: int) -> None:
+def _in_parents(chunks: Sequence[Chunk], document: Document, tokenizer: Tokenizer, size: int) -> tuple[Chunk, ...]:
+    parts = Cutting(document, TokenRuler(tokenizer, document.text)).parts(size, 0)
+    starts = [part.start for part in parts]
+    spans = [(part.start, part.end) for part in parts]
+    homes = [max(bisect_right(starts, (chunk.start + chunk.end) // 2) - 1, 0) for chunk in chunks]
+    for home, chunk in zip(homes, chunks, strict=True):
+        spans[home] = min(spans[home][0], chunk.start), max(spans[home][1], chunk.end)
+    return tuple(replace(chunk, parent=spans[home]) for home, chunk in zip(homes, chunks, strict=True))
+
+
+def _check_sizes(size: int, overlap: int, parent: int | None = None) -> None:
+    if parent is not None and parent <= size:
+        raise ConfigError(
+            f"chunks of {size!r} tokens have no parents of {parent!r}",
+            hint="parent_chunk_token_size must be more than chunk_token_size",
+        )
     if size < 1 or not 0 <= overlap < size:
         raise ConfigError(
             f"chunks of {size!r} tokens cannot overlap by {overlap!r}",
@@ -173,6 +214,11 @@ def _windows(ruler: TokenRuler, start: int, end: int, size: int, overlap: int) -
         yield start, stop, tokens
         reached = stop
         start = trimmed(ruler.text, ruler.before(stop, overlap, start + 1), end)[0]
+
+
+def pages_of(document: Document, start: int, end: int) -> tuple[PageSpan, ...]:
+    """The parts of a slice of a document that stand on each page and are not blank."""
+    return _pages(document.text, document.pages, start, end)
 
 
 def _pages(text: str, pages: Sequence[PageSpan], start: int, end: int) -> tuple[PageSpan, ...]:
@@ -204,7 +250,7 @@ def _chunk(
         text=text,
         start=start,
         end=end,
-        pages=_pages(document.text, document.pages, start, end) if pages is None else pages,
+        pages=pages_of(document, start, end) if pages is None else pages,
         headings=headings,
         tokens=tokens,
         collection=document.collection,
@@ -212,9 +258,13 @@ def _chunk(
     )
 
 
-def _linked(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    following = [chunk.id for chunk in chunks[1:]]
-    return tuple(replace(chunk, next_id=next_id) for chunk, next_id in zip(chunks, [*following, ""], strict=False))
+def _completed(document: Document, chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks with what they know of each other and of the table they begin inside of."""
+    heads, following = TableHeads(document), [*(chunk.id for chunk in chunks[1:]), ""]
+    return tuple(
+        replace(chunk, next_id=next_id, table_head=heads.of(chunk.start))
+        for chunk, next_id in zip(chunks, following, strict=False)
+    )
 
 
 async def _called(function: ChunkingFunction, arguments: tuple[object, ...], pages: tuple[PageSpan, ...]) -> object:
@@ -267,7 +317,7 @@ def _from_dicts(returned: object, document: Document, tokenizer: Tokenizer) -> t
                 {key: value for key, value in row.items() if key not in _EXPECTED},
             )
         )
-    return _linked(chunks)
+    return _completed(document, chunks)
 
 
 def _checked(returned: object) -> list[dict[str, Any]]:

@@ -133,7 +133,7 @@ def _passage_text(passage: Passage) -> str:
     chunk = passage.chunk
     opening = f'<passage id="{passage.number}"{_attribute("document", chunk.document_name)}'
     opening += f"{_attribute('page', _pages(chunk))}{_attribute('heading', chunk.heading)}>"
-    return f"{opening}\n{_escaped(chunk.text)}\n</passage>"
+    return f"{opening}\n{_escaped(chunk.body)}\n</passage>"
 
 
 def _attribute(name: str, value: str) -> str:

@@ -43,7 +43,7 @@ def lexical_records(chunks: Sequence[Chunk], language: str | None = None) -> lis
     return [
         LexicalRecord(
             id=chunk.id,
-            fields={"heading": analyze(chunk.heading, language), "text": analyze(chunk.text, language)},
+            fields={"heading": analyze(chunk.heading, language), "text": analyze(chunk.body, language)},
             document_id=chunk.document_id,
             collection=chunk.collection,
         )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Final
 
+from easy_knowledge_retriever.operations.atoms import Atom, Atoms
 from easy_knowledge_retriever.text.markup import plain_heading
 from easy_knowledge_retriever.text.measure import TokenRuler, trimmed
-from easy_knowledge_retriever.text.sentences import sentences
 from easy_knowledge_retriever.types import Document
 
-__all__ = ["HeadingPaths", "Part", "cut"]
+__all__ = ["Cutting", "HeadingPaths", "Part"]
 
 _SMALL: Final = 8
 """A top section below 1/8 of the chunk size is joined with its neighbour."""
@@ -30,7 +29,6 @@ _GOOD_FILL: Final = 0.7
 _DEEPEST: Final = 9
 
 _BLANKS: Final = re.compile(r"\s+")
-_WORD: Final = re.compile(r"\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,12 @@ class HeadingPaths:
         last = max(bisect_right(self._starts, max(end - 1, start)) - 1, first)
         return self.titled(_common([section.path for section in self.sections[first : last + 1]]))
 
+    def clipped(self, start: int, end: int) -> list[_Section]:
+        """The parts of the sections that stand in ``text[start:end]``, which is not empty."""
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        last = bisect_left(self._starts, end)
+        return [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in self.sections[first:last]]
+
     def titled(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """The path with the title before it, unless it begins with the title."""
         if not self.title or (path and path[0].casefold() == self.title.casefold()):
@@ -86,30 +90,59 @@ class HeadingPaths:
         return (self.title, *path)
 
 
-def cut(document: Document, ruler: TokenRuler, size: int, overlap: int) -> list[Part]:
-    """The document in slices of at most ``size`` tokens that together cover it.
-
-    Sections are kept whole where they fit. Small ones are joined with their neighbours under a common heading; sections of the
-    top level only as far as both are small. A longer section is cut into slices of about equal length, at a paragraph or
-    else a sentence, and each goes back over whole sentences of up to ``overlap`` tokens.
+class Cutting:
+    """Cuts a document into slices.
 
     Args:
         document: A parsed document.
         ruler: Measures its text.
-        size: Tokens of a slice at most.
-        overlap: Tokens that the slices of one section share at most; less than ``size``.
     """
-    paths = HeadingPaths(document)
-    borders = frozenset(block.start for block in document.blocks)
-    room = max(size - _SLACK, (size + 1) // 2)
-    overlap = min(overlap, room // 2)
-    parts: list[Part] = []
-    for unit in _packed(paths.sections, ruler, room, top=True):
-        headings = paths.titled(unit.path)
-        spans = [(unit.start, unit.end)] if unit.tokens <= room else _split(unit, borders, ruler, room, overlap)
-        for span in spans:
-            parts += _fitted(ruler, span, size, headings, parts[-1] if parts else None)
-    return parts
+
+    def __init__(self, document: Document, ruler: TokenRuler) -> None:
+        self._paths = HeadingPaths(document)
+        self._atoms = Atoms(document, ruler)
+        self._ruler = ruler
+
+    def parts(self, size: int, overlap: int, within: tuple[int, int] | None = None) -> list[Part]:
+        """The text in slices of at most ``size`` tokens that together cover it.
+
+        Sections are kept whole where they fit. Small ones are joined with their neighbours under a common heading; sections of
+        the top level only as far as both are small. A longer section is cut into slices of about equal length, at a paragraph
+        or else a sentence, and each goes back over whole sentences of up to ``overlap`` tokens.
+
+        Args:
+            size: Tokens of a slice at most.
+            overlap: Tokens that the slices of one section share at most; less than ``size``.
+            within: Only this part of the text.
+        """
+        sections = self._paths.sections if within is None else self._paths.clipped(*within)
+        room = max(size - _SLACK, (size + 1) // 2)
+        overlap = min(overlap, room // 2)
+        parts: list[Part] = []
+        for unit in _packed(sections, self._ruler, room, top=True):
+            headings = self._paths.titled(unit.path)
+            spans = [(unit.start, unit.end)] if unit.tokens <= room else self._split(unit, room, overlap)
+            for span in spans:
+                parts += _fitted(self._ruler, span, size, headings, parts[-1] if parts else None)
+        return parts
+
+    def _split(self, unit: _Unit, room: int, overlap: int) -> list[tuple[int, int]]:
+        """A long section in slices of about equal length."""
+        atoms = self._atoms.between(unit.start, unit.end, room)
+        lengths = [self._ruler.between(atom.start, atom.end) for atom in atoms]
+        remaining = sum(lengths)
+        spans: list[tuple[int, int]] = []
+        first = back = 0
+        while first < len(atoms):
+            shared = min(overlap, room - lengths[first])
+            back = _overlap_start(lengths, first, back + 1, shared) if spans else first
+            free = room - sum(lengths[back:first])
+            slices = -(-remaining // (room - overlap))
+            stop = _stop(atoms, lengths, first, free, wanted=min(-(-remaining // max(slices, 1)), free))
+            spans.append((atoms[back].start, atoms[stop - 1].end))
+            remaining -= sum(lengths[first:stop])
+            first = stop
+        return spans
 
 
 def _fitted(ruler: TokenRuler, span: tuple[int, int], size: int, headings: tuple[str, ...], last: Part | None) -> Iterator[Part]:
@@ -190,24 +223,6 @@ def _path_of_both(first: _Unit, second: _Unit) -> tuple[str, ...]:
     return second.path if first.tokens <= _BARE and common == first.path else common
 
 
-def _split(unit: _Unit, borders: frozenset[int], ruler: TokenRuler, room: int, overlap: int) -> list[tuple[int, int]]:
-    """A long section in slices of about equal length."""
-    atoms = _atoms(unit, borders, ruler, room - overlap)
-    lengths = [ruler.between(start, end) for start, end, _ in atoms]
-    remaining = sum(lengths)
-    spans: list[tuple[int, int]] = []
-    first = back = 0
-    while first < len(atoms):
-        back = _overlap_start(lengths, first, back + 1, overlap) if spans else first
-        free = room - sum(lengths[back:first])
-        slices = -(-remaining // (room - overlap))
-        stop = _stop(atoms, lengths, first, free, wanted=min(-(-remaining // max(slices, 1)), free))
-        spans.append((atoms[back][0], atoms[stop - 1][1]))
-        remaining -= sum(lengths[first:stop])
-        first = stop
-    return spans
-
-
 def _overlap_start(lengths: Sequence[int], first: int, earliest: int, overlap: int) -> int:
     while first > earliest and lengths[first - 1] <= overlap:
         first -= 1
@@ -215,33 +230,12 @@ def _overlap_start(lengths: Sequence[int], first: int, earliest: int, overlap: i
     return first
 
 
-def _stop(atoms: Sequence[tuple[int, int, bool]], lengths: Sequence[int], first: int, free: int, wanted: int) -> int:
+def _stop(atoms: Sequence[Atom], lengths: Sequence[int], first: int, free: int, wanted: int) -> int:
     """Index after the last atom of a slice: at the last paragraph between a good and the wanted length, else at a sentence."""
     total, stop, paragraph = lengths[first], first + 1, 0
     while stop < len(atoms) and total < wanted and total + lengths[stop] <= free:
-        if atoms[stop][2] and total >= _GOOD_FILL * wanted:
+        if atoms[stop].opens and total >= _GOOD_FILL * wanted:
             paragraph = stop
         total += lengths[stop]
         stop += 1
-    return stop if stop == len(atoms) or atoms[stop][2] or not paragraph else paragraph
-
-
-def _atoms(unit: _Unit, borders: frozenset[int], ruler: TokenRuler, longest: int) -> list[tuple[int, int, bool]]:
-    """Sentences, rows and list items, each reaching to the next, cut only if too long; the last value: does it open a block."""
-    spans = [(unit.start + start, unit.start + end) for start, end in sentences(ruler.text[unit.start : unit.end])]
-    atoms: list[tuple[int, int, bool]] = []
-    before = unit.start
-    for (start, end), (following, _) in pairwise([*spans, (unit.end, unit.end)]):
-        place, opens = start, start in borders or ruler.text.count("\n", before, start) > 1
-        while ruler.between(place, following) > longest and (middle := _next_word(ruler, place, longest, following)) < following:
-            atoms.append((place, middle, opens))
-            place, opens = middle, False
-        atoms.append((place, following, opens))
-        before = end
-    return atoms
-
-
-def _next_word(ruler: TokenRuler, start: int, tokens: int, limit: int) -> int:
-    stop = ruler.after(start, tokens, limit)
-    word = _WORD.search(ruler.text, stop, limit)
-    return word.start() if word else limit
+    return stop if stop == len(atoms) or atoms[stop].opens or not paragraph else paragraph

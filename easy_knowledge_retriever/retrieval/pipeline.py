@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -18,6 +19,7 @@ from easy_knowledge_retriever.operations.following import following_chunks, with
 from easy_knowledge_retriever.operations.indexing import ABOUT_HEADING
 from easy_knowledge_retriever.operations.keywords import choose_names, name_candidates
 from easy_knowledge_retriever.operations.name_rows import read_names
+from easy_knowledge_retriever.operations.parents import one_a_parent, widened
 from easy_knowledge_retriever.operations.reranking import RERANK_FAILED, rerank
 from easy_knowledge_retriever.query import QueryParam, QueryResult, as_failure
 from easy_knowledge_retriever.retrieval.fusion import fuse_hits, interleave_hits, merge_facts, share_places
@@ -329,8 +331,9 @@ class _Search:
             chunks, created = await self._load(candidates, visible)
         with self.record.timed("rerank"):
             ranked = await self._ranked(understood.question, chunks, candidates)
-            kept = _shared(ranked, found)[: self.plan.chunk_top_k]
+            kept = one_a_parent(_shared(ranked, found))[: self.plan.chunk_top_k]
         with self.record.timed("context"):
+            kept = await self._widened(kept)
             fitted = write_context(kept, candidates.facts, self.plan.budget, self.flow.services.count_tokens, created)
         self.record.degraded += fitted.degraded
         self._count(candidates, kept, fitted.context)
@@ -465,6 +468,14 @@ class _Search:
             and record.version == chunk.version
             and (filter is None or filter.admits(chunk.document_id, chunk.collection))
         }
+
+    async def _widened(self, kept: list[tuple[Chunk, float]]) -> list[tuple[Chunk, float]]:
+        """The passages that the model is given for these chunks."""
+        wanted = sorted({chunk.document_id for chunk, _ in kept if chunk.parent is not None})
+        if not wanted:
+            return kept
+        documents = await self.kb.documents.get_many(wanted)
+        return await asyncio.to_thread(widened, kept, documents)
 
     async def _ranked(self, question: str, chunks: Mapping[str, Chunk], candidates: Candidates) -> list[tuple[Chunk, float]]:
         scores = {hit.id: hit.score for hit in candidates.chunks}

@@ -119,6 +119,8 @@ CASES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[A
             collection=TEXT,
             extra=METADATA,
             next_id=TEXT,
+            parent=st.none() | st.tuples(NUMBER, NUMBER),
+            table_head=TEXT,
         ),
         codecs.encode_chunk,
         codecs.decode_chunk,
