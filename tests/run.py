@@ -28,6 +28,9 @@ OVER_THE_WIRE = (
 )
 """What is run once more with the oldest openai package that is supported: it stands on another HTTP library."""
 COVERED = ("--cov", "--cov-report=term:skip-covered")
+SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--timeout", "900")
+"""A process for each core, up to four, as each starts servers of its own; the tests of a file share what it prepares, so they
+stay together. A test that hangs fails and says where it stood."""
 
 
 def checks(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
@@ -40,11 +43,11 @@ def checks(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
         ("layers", ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
     ]
     if arguments.fast:
-        return [*found, ("tests", ("-m", "pytest", "-q", "--ignore=tests/docs", "tests"))]
+        return [*found, ("tests", ("-m", "pytest", "-q", *SIDE_BY_SIDE, "--ignore=tests/docs", "tests"))]
     return [
         *found,
         ("types", ("-m", "mypy")),
-        ("tests", ("-m", "pytest", *COVERED, "--ignore=tests/docs", "tests")),
+        ("tests", ("-m", "pytest", *SIDE_BY_SIDE, *COVERED, "--ignore=tests/docs", "tests")),
         ("docs", ("-m", "pytest", "tests/docs")),
     ]
 
