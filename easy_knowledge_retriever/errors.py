@@ -147,7 +147,7 @@ class ParseError(EKRError):
 
     Args:
         message: What is wrong with which file.
-        code: ``unsupported``, ``empty``, ``encrypted``, ``corrupt``, ``no_text``, ``encoding`` or ``not_found``.
+        code: ``unsupported``, ``empty``, ``encrypted``, ``corrupt``, ``no_text``, ``encoding``, ``too_large`` or ``not_found``.
         hint: What the reader can do about it.
     """
 

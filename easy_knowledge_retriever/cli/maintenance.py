@@ -12,7 +12,9 @@ import typer
 from easy_knowledge_retriever.cli.doctor import doctor
 from easy_knowledge_retriever.cli.output import counted, plain
 from easy_knowledge_retriever.cli.verbs import INTEGRITY_FINDING, Run, verb
+from easy_knowledge_retriever.errors import MissingExtraError
 from easy_knowledge_retriever.parsing import formats as known_formats
+from easy_knowledge_retriever.parsing import missing_formats
 
 __all__ = ["register"]
 
@@ -59,14 +61,18 @@ async def verify(
 
 
 async def formats(run: Run) -> None:
-    """Lists the file formats that can be read.
+    """Lists the file formats that can be read here, and what would add others.
 
     Example: ekr formats
     """
-    known = known_formats()
+    known, missing = known_formats(), missing_formats()
+    rows = [
+        *known.items(),
+        *((suffix, f"not installed: {MissingExtraError(suffix, extra).hint}") for suffix, extra in missing.items()),
+    ]
     run.screen.result(
-        {"formats": known},
-        lambda: run.screen.table(("suffix", "read by"), [(suffix, parser) for suffix, parser in known.items()]),
+        {"formats": known, "missing": missing},
+        lambda: run.screen.table(("suffix", "read by"), sorted(rows)),
     )
 
 

@@ -9,14 +9,39 @@ from typing import Final
 
 from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Source
+from easy_knowledge_retriever.parsing.data.csv import CsvParser
+from easy_knowledge_retriever.parsing.data.notebook import NotebookParser
+from easy_knowledge_retriever.parsing.mail.eml import EmlParser
 from easy_knowledge_retriever.parsing.markdown import MarkdownParser
+from easy_knowledge_retriever.parsing.office.docx import DocxParser
+from easy_knowledge_retriever.parsing.office.pptx import PptxParser
+from easy_knowledge_retriever.parsing.office.xlsx import XlsxParser
 from easy_knowledge_retriever.parsing.pdf import PdfParser
 from easy_knowledge_retriever.parsing.plain_text import PlainTextParser
+from easy_knowledge_retriever.parsing.web.html import HtmlParser
 
-__all__ = ["PARSERS", "DocumentParser", "Source", "can_parse", "formats", "parser_for", "parser_of_suffix"]
+__all__ = ["PARSERS", "DocumentParser", "Source", "can_parse", "formats", "missing_formats", "parser_for", "parser_of_suffix"]
 
+
+def _reader(suffix: str) -> DocumentParser | None:
+    """The parser of an attachment, which may be any of them."""
+    return PARSERS.get(suffix)
+
+
+_EACH: Final[tuple[DocumentParser, ...]] = (
+    MarkdownParser(),
+    PlainTextParser(),
+    PdfParser(),
+    DocxParser(),
+    PptxParser(),
+    XlsxParser(),
+    HtmlParser(),
+    EmlParser(_reader),
+    CsvParser(),
+    NotebookParser(),
+)
 PARSERS: Final[Mapping[str, DocumentParser]] = MappingProxyType(
-    {suffix: parser for parser in (MarkdownParser(), PlainTextParser(), PdfParser()) for suffix in parser.suffixes}
+    {suffix: parser for parser in _EACH for suffix in parser.suffixes}
 )
 """Suffix to parser: another format is one file and its name here."""
 
@@ -55,5 +80,10 @@ def can_parse(path: str | PurePath) -> bool:
 
 
 def formats() -> dict[str, str]:
-    """Every suffix that can be read, with the name of its parser."""
-    return {suffix: PARSERS[suffix].name for suffix in sorted(PARSERS)}
+    """Every suffix that can be read here, with the name of its parser."""
+    return {suffix: PARSERS[suffix].name for suffix in sorted(PARSERS) if not PARSERS[suffix].missing}
+
+
+def missing_formats() -> dict[str, str]:
+    """Every suffix whose parser needs a package that is not installed, with the extra that installs it."""
+    return {suffix: PARSERS[suffix].extra for suffix in sorted(PARSERS) if PARSERS[suffix].missing}

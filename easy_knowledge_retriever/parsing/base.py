@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import ClassVar, Final
 
-from easy_knowledge_retriever.errors import ParseError
+from easy_knowledge_retriever.errors import MissingExtraError, ParseError
 from easy_knowledge_retriever.text.hashing import digest, document_id
 from easy_knowledge_retriever.types import Block, Document, Link, Metadata, PageSpan
 
@@ -72,18 +74,30 @@ class DocumentParser(ABC):
     """In lower case, with the dot."""
     paged: ClassVar[bool] = False
     """Whether the format has pages."""
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Modules it imports that are no dependency of the base install → the packages they come in, all of them of one extra."""
+    extra: ClassVar[str] = "documents"
+    """The extra that installs them."""
 
     @property
     def fingerprint(self) -> str:
         """Name and version, as ``Document.parser`` has it."""
         return f"{self.name} {self.version}"
 
+    @property
+    def missing(self) -> str:
+        """The first package it needs that is not installed; empty if it can read."""
+        return next((package for module, package in self.needs.items() if importlib.util.find_spec(module) is None), "")
+
     def parse(self, source: Source) -> Document:
         """The document. It computes and nothing else, so an async caller runs it in a thread.
 
         Raises:
             ParseError: The content cannot be read, holds no text, or is of another format than the name says.
+            MissingExtraError: It needs a package that is not installed.
         """
+        if self.missing:
+            raise MissingExtraError(self.missing, self.extra)
         if not source.content.strip(b"\0\t\n\r "):
             raise ParseError(f"{source.name!r} is empty", code="empty")
         _refuse_other_content(source, self.suffixes)
@@ -117,10 +131,11 @@ class DocumentParser(ABC):
         """
 
 
+_OLD: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIGNATURES: Final[tuple[tuple[bytes, str, tuple[str, ...]], ...]] = (
     (b"%PDF-", "a PDF", (".pdf",)),
     (b"PK\x03\x04", "a ZIP archive or an Office file", (".zip", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub")),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office or Outlook file", (".doc", ".xls", ".ppt", ".msg")),
+    (_OLD, "an old Office or Outlook file", (".doc", ".xls", ".ppt", ".msg")),
     (b"{\\rtf", "a rich text file", (".rtf",)),
     (b"\x1f\x8b", "a gzip archive", (".gz",)),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", (".7z",)),
@@ -133,7 +148,17 @@ _SIGNATURES: Final[tuple[tuple[bytes, str, tuple[str, ...]], ...]] = (
 """First bytes, what they mean, and the suffixes that say the same."""
 
 
+_LOCKED: Final = "EncryptedPackage".encode("utf-16-le")
+"""Stands in an Office file with a password, which is wrapped in the old format."""
+
+
 def _refuse_other_content(source: Source, suffixes: tuple[str, ...]) -> None:
+    if source.content.startswith(_OLD) and _LOCKED in source.content:
+        raise ParseError(
+            f"{source.name!r} is encrypted: a password is needed",
+            code="encrypted",
+            hint="save a copy without a password and ingest that",
+        )
     for signature, meaning, own in _SIGNATURES:
         if source.content.startswith(signature) and not set(own) & set(suffixes):
             fitting = f"give it the suffix {own[0]}" if len(own) == 1 else "give it the suffix of its format"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from easy_knowledge_retriever.parsing.base import Parsed
 from easy_knowledge_retriever.types import Block, BlockKind, Box, Link, PageSpan
 
-__all__ = ["ENDS", "Piece", "assembled", "table_text"]
+__all__ = ["ENDS", "Piece", "assembled", "pieces_of", "table_text"]
 
 ENDS: Final = tuple(".!?…:;")
 """What a paragraph that does not go on ends with."""
@@ -68,6 +68,27 @@ def _between(first: Piece, second: Piece) -> str:
         return "\n"
     runs_on = first.kind == second.kind == "text" and not first.text.endswith(ENDS) and second.text[0].islower()
     return "\n" if runs_on and first.page != second.page else "\n\n"
+
+
+def pieces_of(text: str, blocks: Iterable[Block], links: Iterable[Link]) -> Iterator[Piece]:
+    """The pieces of a text that was parsed, for a document that holds it. Pages and boxes are not those of the other one.
+
+    Args:
+        text: What was parsed.
+        blocks: Its blocks.
+        links: Its links.
+    """
+    known = list(links)
+    for block in blocks:
+        said = text[block.start : block.end]
+        start = block.start + len(said) - len(said.lstrip())
+        inside = (link for link in known if start <= link.start and link.end <= block.end)
+        yield Piece(
+            block.kind,
+            said.strip(),
+            level=block.level,
+            links=tuple(Link(link.start - start, link.end - start, link.target) for link in inside),
+        )
 
 
 def table_text(rows: Iterable[Sequence[str]]) -> str:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from easy_knowledge_retriever.errors import ConfigError, ParseError
-from easy_knowledge_retriever.parsing import can_parse, formats, parser_for
+from easy_knowledge_retriever.errors import ConfigError, MissingExtraError, ParseError
+from easy_knowledge_retriever.parsing import Source, can_parse, formats, missing_formats, parser_for
+from easy_knowledge_retriever.parsing.office.docx import DocxParser
 from easy_knowledge_retriever.parsing.reading import parse_source, read_source, text_document
 from easy_knowledge_retriever.text.hashing import digest, document_id, text_document_id
 from easy_knowledge_retriever.types import PageSpan
@@ -14,19 +15,23 @@ from tests.support.pdf import pdf_bytes
 
 class TestFormats:
     def test_what_can_be_read(self) -> None:
-        assert formats() == {
-            ".markdown": "markdown",
-            ".md": "markdown",
-            ".pdf": "liteparse",
-            ".text": "plain-text",
-            ".txt": "plain-text",
-        }
+        assert {".md": "markdown", ".pdf": "liteparse", ".txt": "plain-text", ".docx": "docx"}.items() <= formats().items()
+        assert list(formats()) == sorted(formats())
+        assert missing_formats() == {}
+
+    def test_what_a_package_would_add(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(DocxParser, "needs", {"none_such": "none-such"})
+        assert ".docx" not in formats()
+        assert missing_formats() == {".docm": "documents", ".docx": "documents"}
+        with pytest.raises(MissingExtraError, match="none-such") as caught:
+            parser_for("a.docx").parse(Source("a.docx", b"PK"))
+        assert "easy-knowledge-retriever[documents]" in caught.value.hint
 
     def test_suffixes_in_any_case(self) -> None:
         assert can_parse("A.PDF") and can_parse(Path("dir.x/b.Md"))
-        assert not can_parse("a.docx") and not can_parse("README")
+        assert not can_parse("a.xyz") and not can_parse("README")
 
-    @pytest.mark.parametrize(("path", "said"), [("dir/a.docx", "'.docx'"), ("README", "a name without suffix")])
+    @pytest.mark.parametrize(("path", "said"), [("dir/a.xyz", "'.xyz'"), ("README", "a name without suffix")])
     def test_another_suffix_is_refused_with_what_can_be_read(self, path: str, said: str) -> None:
         with pytest.raises(ParseError) as caught:
             parser_for(path)
@@ -90,7 +95,7 @@ class TestFiles:
 
     async def test_an_unknown_suffix_comes_before_the_file(self) -> None:
         with pytest.raises(ParseError) as caught:
-            await read_source("none.docx")
+            await read_source("none.xyz")
         assert caught.value.reason == "unsupported"
 
     @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Mails, with what is attached to them."""

@@ -1,0 +1,116 @@
+"""Mails: who wrote to whom, what was said, what was quoted, and what is attached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from itertools import groupby
+from pathlib import PurePath
+from typing import Final
+
+from easy_knowledge_retriever.errors import MissingExtraError, ParseError
+from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled, pieces_of
+from easy_knowledge_retriever.parsing.web.charset import decoded
+from easy_knowledge_retriever.parsing.web.html import html_pieces
+from easy_knowledge_retriever.text.cleaning import clean
+
+__all__ = ["EmlParser"]
+
+_SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
+_DEEPEST: Final = 3
+"""Mails attached to mails."""
+_MOST_ATTACHMENTS: Final = 100
+_GAP: Final = re.compile(r"\n[^\S\n]*\n")
+
+Reader = Callable[[str], "DocumentParser | None"]
+"""The parser of a suffix."""
+
+
+class EmlParser(DocumentParser):
+    """A mail and everything attached to it as one document, each attachment under its name.
+
+    The plain text is preferred to the HTML. The pages of an attachment are not pages of the mail, so they are not kept. What
+    cannot be read of it is a warning.
+
+    Args:
+        reader: Finds the parsers of attachments.
+    """
+
+    name = "eml"
+    version = "1"
+    suffixes = (".eml",)
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def parsed(self, source: Source) -> Parsed:
+        warnings: list[str] = []
+        mail = message_from_bytes(source.content, policy=policy.default)
+        pieces = list(self._mail(mail, warnings, 0))
+        return assembled(pieces, title=_header(mail, "Subject"), warnings=warnings)
+
+    def _mail(self, mail: EmailMessage, warnings: list[str], depth: int) -> Iterator[Piece]:
+        head = [f"{name}: {said}" for name in _SHOWN if (said := _header(mail, name))]
+        if head:
+            yield Piece("text", "\n".join(head))
+        body = mail.get_body(("plain", "html"))
+        if isinstance(body, EmailMessage):
+            yield from _body(body, warnings)
+        attached = list(mail.iter_attachments())
+        for part in attached[:_MOST_ATTACHMENTS]:
+            if isinstance(part, EmailMessage):
+                yield from self._attachment(part, warnings, depth)
+        if len(attached) > _MOST_ATTACHMENTS:
+            warnings.append(f"only the first {_MOST_ATTACHMENTS} of {len(attached)} attachments were read")
+
+    def _attachment(self, part: EmailMessage, warnings: list[str], depth: int) -> Iterator[Piece]:
+        name = " ".join(clean(part.get_filename() or "").text.split()) or f"attached {part.get_content_type()}"
+        try:
+            pieces = list(self._attached(part, name, warnings, depth))
+        except (ParseError, MissingExtraError) as error:
+            warnings.append(f"{name!r} was left out: {error.message}")
+            return
+        if pieces:
+            yield Piece("heading", name, level=1)
+            yield from pieces
+
+    def _attached(self, part: EmailMessage, name: str, warnings: list[str], depth: int) -> Iterator[Piece]:
+        if part.get_content_type() == "message/rfc822":
+            if depth >= _DEEPEST:
+                raise ParseError(f"{name!r} is a mail in a mail in a mail", code="too_large")
+            for mail in part.iter_parts():
+                if isinstance(mail, EmailMessage):
+                    yield from self._mail(mail, warnings, depth + 1)
+            return
+        suffix, content = PurePath(name).suffix.lower(), part.get_payload(decode=True)
+        parser = self._reader(suffix)
+        if parser is None or not isinstance(content, bytes):
+            raise ParseError(f"there is no parser for {suffix or part.get_content_type()!r}", code="unsupported")
+        found = parser.parse(Source(name, content, suffix))
+        warnings += [f"{name!r}: {warning}" for warning in found.warnings]
+        yield from pieces_of(found.text, found.blocks, found.links)
+
+
+def _body(body: EmailMessage, warnings: list[str]) -> Iterator[Piece]:
+    content = body.get_payload(decode=True)
+    read = decoded(content if isinstance(content, bytes) else b"", "the mail", body.get_content_charset() or "")
+    warnings += read.warnings
+    if body.get_content_subtype() == "html":
+        yield from html_pieces(read.text)
+        return
+    for quoted, lines in groupby(read.text.splitlines(), lambda line: line.lstrip().startswith(">")):
+        for paragraph in _GAP.split("\n".join(lines)):
+            if paragraph.strip():
+                yield Piece("quote" if quoted else "text", paragraph.strip())
+
+
+def _header(mail: EmailMessage, name: str) -> str:
+    """A line of the head, on one line. One that the standard library stumbles over is taken as it stands."""
+    try:
+        said = str(mail.get(name, ""))
+    except (ValueError, IndexError, AttributeError, TypeError, LookupError):
+        said = next((str(value) for key, value in mail.raw_items() if key.lower() == name.lower()), "")
+    return " ".join(clean(said).text.split())
