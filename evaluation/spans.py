@@ -76,7 +76,9 @@ def by_token_size(*arguments: Any, **named: Any) -> Any:
 
 CHUNKERS: Mapping[str, Cut] = {
     "structure 1200/100 (default)": _sized(1200, 100),
+    "structure 400/100": _sized(400, 100),
     "structure 400/0": _sized(400, 0),
+    "structure 200/50": _sized(200, 50),
     "structure 200/0": _sized(200, 0),
     "structure 100/0": _sized(100, 0),
     "chunking_by_token_size 1200/100": _sized(1200, 100, function=by_token_size),

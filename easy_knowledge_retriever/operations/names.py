@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from easy_knowledge_retriever.text.folding import fold
+from easy_knowledge_retriever.text.reference_rules import RULES
 from easy_knowledge_retriever.text.stopwords import FUNCTION_WORDS
 
-__all__ = ["NUMBERED_KINDS", "Name", "capitalised_words", "names_in", "without_article", "without_qualifier"]
+__all__ = ["Name", "capitalised_words", "names_in", "without_article", "without_qualifier"]
 
 
 class Name(NamedTuple):
@@ -102,18 +103,6 @@ _LAST_WORDS: Final = {
 }
 _TITLES: Final = frozenset("mr mrs ms dr prof sir dame king queen prince princess emperor empress pope saint president".split())
 _BEFORE_NAMES: Final = _RANKS | _TITLES
-NUMBERED_KINDS: Final[Mapping[str, str]] = {
-    "article": "Article", "articles": "Article", "art.": "Article",
-    "artikel": "Artikel", "artículo": "Artículo", "artículos": "Artículo", "articolo": "Articolo", "articoli": "Articolo",
-    "annex": "Annex", "annexes": "Annex", "annexe": "Annexe", "anhang": "Anhang", "anexo": "Anexo", "allegato": "Allegato",
-    "appendix": "Appendix", "chapter": "Chapter", "chapters": "Chapter", "chapitre": "Chapitre", "chapitres": "Chapitre",
-    "kapitel": "Kapitel", "section": "Section", "sections": "Section", "abschnitt": "Abschnitt", "clause": "Clause",
-    "recital": "Recital", "recitals": "Recital", "considérant": "Considérant", "considérants": "Considérant",
-    "table": "Table", "tables": "Table", "tableau": "Tableau", "tableaux": "Tableau", "tabelle": "Tabelle",
-    "figure": "Figure", "figures": "Figure", "fig.": "Figure", "abbildung": "Abbildung", "abb.": "Abbildung",
-    "equation": "Equation", "eq.": "Equation", "équation": "Équation", "theorem": "Theorem", "lemma": "Lemma",
-}  # fmt: skip
-"""Kinds of numbered parts, as they are written → as their names begin."""
 _LONGEST: Final = 9
 """Words of a name at most: a longer run of capitals is a heading."""
 
@@ -181,7 +170,7 @@ def _without_numbered_parts(tokens: list[_Token]) -> list[_Token]:
     """``Article 6`` and ``Annex III`` are references, no names, and no parts of names."""
     for at, token in enumerate(tokens[:-1]):
         number = tokens[at + 1]
-        if token.capital and token.text.lower() in NUMBERED_KINDS and (number.text[0].isdigit() or _ROMAN.fullmatch(number.text)):
+        if token.capital and token.text.lower() in RULES.kinds and (number.text[0].isdigit() or _ROMAN.fullmatch(number.text)):
             tokens[at] = token._replace(capital=False)
             tokens[at + 1] = number._replace(capital=False)
     return tokens
@@ -384,7 +373,7 @@ def _quoted(text: str, tokens: Sequence[_Token]) -> list[Name]:
     """Titles in quotation marks: they begin with a capital or a figure and are no sentence."""
     titles = []
     for match in _QUOTED.finditer(text):
-        title = _clean(match.group(1).strip(" ,.;"))
+        title = _clean(match.group(1)).strip(" ,.;")
         if not title or not (title[0].isupper() or title[0].isdigit()) or len(title.split()) > _LONGEST or ". " in title:
             continue
         if any(c.isalpha() for c in title) and (" " in title or len(title) > 2):

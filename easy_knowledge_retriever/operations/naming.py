@@ -131,7 +131,7 @@ def _look(name: str, text: str) -> str:
         return "acronym"
     if _SHORTS.fullmatch(name):
         return "acronyms"
-    if name.rsplit(" ", 1)[-1][0].islower():
+    if any(word[0].islower() for word in name.split()[-1:]):
         return "common"
     small = name.lower()
     if _stands(small, text) or (" " in small and _stands(small.capitalize(), text)):

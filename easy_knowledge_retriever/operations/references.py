@@ -11,15 +11,16 @@ import functools
 import posixpath
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from easy_knowledge_retriever.operations.base import ExtractionOutcome, Extractor, Progress
-from easy_knowledge_retriever.operations.names import NUMBERED_KINDS, without_article, without_qualifier
+from easy_knowledge_retriever.operations.names import without_article, without_qualifier
 from easy_knowledge_retriever.operations.reading import read_chunks
 from easy_knowledge_retriever.text.folding import entity_key, fold
+from easy_knowledge_retriever.text.reference_rules import RULES
 from easy_knowledge_retriever.types import Chunk, Document, EntityMention, Extraction, RelationMention
 
 __all__ = ["DeclaredReferences", "Found", "cross_references", "defined_terms", "is_numbered", "own_names", "subject"]
@@ -34,32 +35,43 @@ class Found(NamedTuple):
     description: str = ""
 
 
-_NUMBER: Final = r"(?:\(\d{1,3}\)|\d{1,4}(?:\.\d{1,3}){0,4}[a-z]?|[IVXLC]{1,7}|[A-Z](?:\.\d{1,3}){0,3})(?!\w)"
-_KIND: Final = "(?i:" + "|".join(re.escape(kind) for kind in sorted(NUMBERED_KINDS, key=len, reverse=True)) + ")"
-_AND: Final = r"(?:,\s|\s(?:and|or|et|ou|und|oder|y|o|e)\s)"
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for one of the words, the longest that fits; a blank in them is any blank."""
+    return "(?:" + "|".join(r"\s".join(map(re.escape, word.split())) for word in sorted(words, key=len, reverse=True)) + ")"
+
+
+_NUMBER: Final = (
+    rf"(?:{_any_of(RULES.ordinals)}"
+    r"|\(\d{1,3}\)|\d{1,4}(?:\.\d{1,3}){0,4}[a-z]?|[IVXLC]{1,7}|[A-Z](?:\.\d{1,3}){0,3})(?!\w)"
+)
+_KIND: Final = f"(?i:{_any_of(RULES.kinds)})"
+_AND: Final = rf"(?:,\s(?:{_any_of(RULES.joined_by)}\s)?|\s{_any_of(RULES.joined_by)}\s)"
 _REFERENCE: Final = re.compile(
     rf"(?<!\w)(?P<kind>{_KIND})\s(?P<number>{_NUMBER})"
-    rf"(?P<more>(?:\s?\(\w{{1,5}}\))*(?:{_AND}{_NUMBER}(?:\s?\(\w{{1,5}}\))*)*)(?:\s(?:to|à|bis|a|–|-)\s(?P<last>{_NUMBER}))?"
+    rf"(?P<more>(?:\s?\(\w{{1,5}}\))*(?:{_AND}{_NUMBER}(?:\s?\(\w{{1,5}}\))*)*)(?:\s{_any_of(RULES.up_to)}\s(?P<last>{_NUMBER}))?"
 )
 _LISTED: Final = re.compile(rf"{_AND}({_NUMBER})")
+_EITHER: Final = re.compile(rf"\s{_any_of(RULES.either)}\s({_NUMBER})")
 _OF_ANOTHER: Final = re.compile(
-    r"(?:,?\s(?:paragraphs?|paragraphes?|points?|Absatz)\s[\w(), ]{1,30}?)?"
-    r"(?P<act>\s(?:of|du|de\sla|der|des)\s(?:Regulation|Directive|Decision|[Rr]èglement|directive|décision|Verordnung|Richtlinie)s?"
-    r"\s(?:\((?:EU|UE|EC|CE|EG)\)\s)?(?:no\s|n[oº°]\s)?\d{2,4}/\d{1,4}(?:/\w{2,4})?|\s(?:TFEU|TEU|TFUE|TUE|AEUV)\b)"
+    rf"(?:,?\s{_any_of(RULES.inside)}\s[\w(), ]{{1,30}}?)?"
+    rf"(?P<act>\s{_any_of(RULES.of)}\s{_any_of(RULES.acts)}\s(?:\({_any_of(RULES.act_bodies)}\)\s)?"
+    rf"(?:{_any_of(RULES.number_marks)}\s)?\d{{2,4}}/\d{{1,4}}(?:/\w{{2,4}})?"
+    rf"|\s(?:{_any_of(RULES.of)}\s)?{_any_of(RULES.treaties)}(?!\w))"
 )
 _RANGE_LIMIT: Final = 40
 """Parts a range names at most."""
 _SELF_NUMBERED: Final = re.compile(rf"(?P<kind>{_KIND})\s(?P<number>{_NUMBER})")
 
 _TERM: Final = r"[‘“«\"„]\s?(?P<term>[^‘’“”«»\"„\n()]{2,80}?)\s?[’”»\"“]"
-_MEANING: Final = re.compile(rf"{_TERM}(?:\s(?:means|shall\smean|refers\sto|désigne|bezeichnet|significa)\b|\s?:\s)")
+_MEANING: Final = re.compile(rf"{_TERM}(?:\s{_any_of(RULES.means)}\b|\s?:\s)")
 _SHORT_FORM: Final = re.compile(rf"\((?:[\w-]+,?\s){{0,4}}(?:[ld]['’])?{_TERM}\)")
 _GLOSSARY_LINE: Final = re.compile(r"(?m)^(?:[-*•]\s)?(?:\*\*)?(?P<term>[^\W\d_][^:\n*.;,]{1,50})(?:\*\*)?\s?:\s\S[^\n]{20}")
-_GLOSSARY: Final = re.compile(r"glossa|definition|terminolog|abbreviation|begriffe")
+_GLOSSARY: Final = re.compile(_any_of(RULES.glossary_headings))
 _DEFINITION_END: Final = re.compile(r"[;\n]|\.\s")
 _LONGEST_DEFINITION: Final = 240
-_PREAMBLE: Final = re.compile(r"\bWhereas\s?:|\bconsidérant ce qui suit\s?:")
-_ADOPTED: Final = re.compile(r"\b(?:HAVE ADOPTED|HAS ADOPTED|ONT ADOPTÉ|A ADOPTÉ)")
+_PREAMBLE: Final = re.compile(rf"\b({_any_of(RULES.recitals.values())})\s?:")
+_RECITAL_OF: Final = {opening: kind for kind, opening in RULES.recitals.items()}
+_ADOPTED: Final = re.compile(rf"\b{_any_of(RULES.adopted)}")
 _GAP: Final = 20
 """Recitals whose numbers are hidden in the text before do not end the count; notes lag far behind."""
 _RECITAL: Final = re.compile(r"(?m)^\s?\((?P<number>\d{1,3})\)\s+(?P<text>\S[^\n]{10,})")
@@ -109,7 +121,7 @@ def subject(chunk: Chunk) -> str:
 
 def is_numbered(name: str) -> bool:
     """Whether a name is that of a numbered part, such as ``Article 6`` or ``Table``."""
-    return name.lower() in NUMBERED_KINDS or _SELF_NUMBERED.match(name) is not None
+    return name.lower() in RULES.kinds or _SELF_NUMBERED.match(name) is not None
 
 
 def cross_references(text: str) -> Iterator[Found]:
@@ -124,13 +136,16 @@ def cross_references(text: str) -> Iterator[Found]:
         numbers = [match.group("number")]
         if kind.lower().endswith("s") or match.group("last"):
             numbers += _LISTED.findall(match.group("more"))
+        else:
+            numbers += _EITHER.findall(match.group("more"))
         numbers += _between(numbers[-1], match.group("last"))
         for number in numbers:
             yield Found(f"{_numbered(kind, number)} {suffix}".rstrip(), match.start(), match.end())
 
 
 def _numbered(kind: str, number: str) -> str:
-    return f"{NUMBERED_KINDS[kind.lower()]} {number.strip('()')}"
+    number = RULES.ordinals.get(number, number)
+    return f"{RULES.kinds[' '.join(kind.lower().split())]} {number.strip('()')}"
 
 
 def _between(first: str, last: str | None) -> list[str]:
@@ -274,7 +289,7 @@ def _recitals(text: str) -> Iterator[Found]:
         number = int(match.group("number"))
         if last < number <= last + _GAP:
             last = number
-            kind = "Recital" if begin.group().startswith("Whereas") else "Considérant"
+            kind = _RECITAL_OF[" ".join(begin.group(1).split())]
             yield Found(f"{kind} {number}", match.start("number"), match.end("number"), match.group("text")[:120])
 
 

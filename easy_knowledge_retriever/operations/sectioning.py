@@ -20,7 +20,7 @@ _SMALL: Final = 8
 _JOINED: Final = 2
 """Top sections that are joined reach 1/2 of the chunk size at most."""
 _BARE: Final = 12
-"""Tokens below which a section is taken for a heading without text; it belongs to what follows."""
+"""Tokens below which a section is taken for a heading; it belongs to what follows."""
 _SLACK: Final = 4
 """Tokens kept free: a slice encoded alone may have a few more than inside its text."""
 _GOOD_FILL: Final = 0.7
@@ -51,6 +51,8 @@ class _Section:
     level: int
     """Depth of its heading; 0 for what stands before the first."""
     path: tuple[str, ...]
+    bare: bool
+    """Whether it is a heading without text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class _Unit:
     end: int
     tokens: int
     path: tuple[str, ...]
+    bare: bool
+    """Whether it has headings only, which belong to what follows."""
 
 
 class HeadingPaths:
@@ -161,14 +165,15 @@ def _fitted(ruler: TokenRuler, span: tuple[int, int], size: int, headings: tuple
 def _sections(document: Document) -> list[_Section]:
     headings = sorted((block for block in document.blocks if block.kind == "heading"), key=lambda block: block.start)
     borders = [*(block.start for block in headings), len(document.text)]
-    sections = [_Section(0, borders[0], 0, ())] if borders[0] > 0 or not headings else []
+    sections = [_Section(0, borders[0], 0, (), bare=False)] if borders[0] > 0 or not headings else []
     above: list[tuple[int, str]] = []
     for block, end in zip(headings, borders[1:], strict=True):
         level = min(max(block.level or 1, 1), _DEEPEST)
         while above and above[-1][0] >= level:
             above.pop()
         above.append((level, plain_heading(document.text[block.start : block.end])))
-        sections.append(_Section(block.start, end, level, tuple(text for _, text in above if text)))
+        bare = not document.text[block.end : end].strip()
+        sections.append(_Section(block.start, end, level, tuple(text for _, text in above if text), bare))
     return sections
 
 
@@ -183,7 +188,9 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 def _packed(sections: Sequence[_Section], ruler: TokenRuler, room: int, *, top: bool) -> list[_Unit]:
     """Whole branches where they fit, smaller ones joined with the next."""
     start, end = sections[0].start, sections[-1].end
-    whole = _Unit(start, end, ruler.between(start, end), _common([section.path for section in sections]))
+    paths = [section.path for section in sections if not section.bare]
+    common = _common(paths or [section.path for section in sections])
+    whole = _Unit(start, end, ruler.between(start, end), common, bare=not paths)
     if len(sections) == 1 or (whole.tokens <= room and not top):
         return [whole]
     highest = min(section.level for section in sections[1:])
@@ -203,14 +210,16 @@ def _joined(units: Sequence[_Unit], room: int, *, top: bool) -> list[_Unit]:
     for unit in units:
         last = joined[-1] if joined else None
         if last is not None and _belong_together(last, unit, room, top=top):
-            joined[-1] = _Unit(last.start, unit.end, last.tokens + unit.tokens, _path_of_both(last, unit))
+            joined[-1] = _Unit(
+                last.start, unit.end, last.tokens + unit.tokens, _path_of_both(last, unit), bare=last.bare and unit.bare
+            )
         else:
             joined.append(unit)
     return joined
 
 
 def _belong_together(first: _Unit, second: _Unit, room: int, *, top: bool) -> bool:
-    if first.tokens <= _BARE:
+    if first.bare or first.tokens <= _BARE:
         return True
     together = first.tokens + second.tokens
     if not top or second.tokens <= _BARE:
@@ -219,6 +228,8 @@ def _belong_together(first: _Unit, second: _Unit, room: int, *, top: bool) -> bo
 
 
 def _path_of_both(first: _Unit, second: _Unit) -> tuple[str, ...]:
+    if first.bare:
+        return second.path
     common = _common([first.path, second.path])
     return second.path if first.tokens <= _BARE and common == first.path else common
 

@@ -129,6 +129,13 @@ class TestAlongTheStructure:
         chunks = chunk_document(document(text), Words(), chunk_token_size=100, chunk_overlap_token_size=0)
         assert [chunk.headings for chunk in chunks] == [("X",), ("X", "B"), ("Y",)]
 
+    def test_headings_without_text_do_not_hide_the_one_that_has_some(self) -> None:
+        body = ("word " * 30).strip() + "."
+        long = "A heading of very many words that nobody would call short in any book of rules"
+        text = f"# {long}\n\n## Part\n\n### One\n\n{body}\n\n### Two\n\n{body}"
+        chunks = chunk_document(document(text), Words(), chunk_token_size=120, chunk_overlap_token_size=0)
+        assert [chunk.headings for chunk in chunks] == [(long, "Part", "One"), (long, "Part", "Two")]
+
     def test_a_title_is_not_said_twice(self) -> None:
         (chunk,) = chunk_document(document("# The *Title*\n\nText.", title="The Title"), Words())
         assert chunk.headings == ("The Title",)

@@ -78,6 +78,7 @@ def test_titles_in_quotation_marks() -> None:
         "Snow Hares",
     ]
     assert found('He said "this is not a title" twice.') == []
+    assert found('She sang "Wide Water \n" in Lund.')[0] == "Wide Water"
 
 
 def test_what_follows_in_parentheses() -> None:

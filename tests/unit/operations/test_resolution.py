@@ -23,6 +23,10 @@ def naming(*texts: tuple[str, Mapping[str, str]]) -> Naming:
     return naming_of(chunks, extractions)
 
 
+def test_a_name_may_end_with_a_blank() -> None:
+    assert set(naming(("Wide Water \n is sung.", {"Wide Water ": "Work"})).uses) == {"wide water"}
+
+
 def names_of(*documents: Naming) -> Names:
     """What these documents together say."""
     names = Names({})
