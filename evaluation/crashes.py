@@ -1,6 +1,6 @@
 """Processes that ingest, replace, delete and reindex are killed at random times; what becomes of the base?
 
-    python -m evaluation.crashes --store sqlite --kills 300
+    python -m evaluation.crashes --store sqlite --kills 300 --minutes 60
 
 A process takes steps drawn at random and acknowledges each. It is killed after a time drawn at random. The base is opened
 again and must be sound, and be exactly what it was after the last acknowledged step, or after the one that was under way.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import random
 import statistics
 import sys
@@ -111,10 +112,11 @@ class Trial:
         self._span = 1.0
         self.tally = Tally()
 
-    def run(self, kills: int) -> Tally:
-        """Kills so many times."""
+    def run(self, kills: int, minutes: float) -> Tally:
+        """Kills so many times, or as often as there is time for."""
+        end = time.monotonic() + minutes * 60
         self._play(self._killed, self._spared, ["ingest:ash:verdel"])
-        while self.tally.kills < kills:
+        while self.tally.kills < kills and time.monotonic() < end:
             self._kill([self._step() for _ in range(STEPS)])
         return self.tally
 
@@ -184,16 +186,21 @@ class Trial:
         return step
 
 
-def run(store: str, kills: int, seed: int, home: Path) -> Tally:
-    """Kills so many times.
+def run(store: str, kills: int, seed: int, home: Path, minutes: float = math.inf) -> Tally:
+    """Kills so many times, or as often as there is time for.
 
     Args:
         store: Key of ``PLACES``.
         kills: How often.
         seed: Of everything that is drawn.
         home: A folder for the bases.
+        minutes: No kill begins after them.
     """
-    return Trial(PLACES[store](home), write_texts(home / "texts"), seed).run(kills)
+    return Trial(PLACES[store](home), write_texts(home / "texts"), seed).run(kills, minutes)
+
+
+def _opening(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds) * 1000:.0f} / {max(seconds) * 1000:.0f}" if seconds else "none"
 
 
 def report(store: str, tally: Tally, seconds: float) -> None:
@@ -207,8 +214,7 @@ def report(store: str, tally: Tally, seconds: float) -> None:
         "acknowledged steps lost, or half a step seen": tally.lost,
         "findings of verify --deep": len(tally.findings),
         "final states other than without a kill": tally.different,
-        "opening after a kill, ms, median / worst": f"{statistics.median(tally.openings) * 1000:.0f} / "
-        f"{max(tally.openings) * 1000:.0f}",
+        "opening after a kill, ms, median / worst": _opening(tally.openings),
         "minutes": f"{seconds / 60:.1f}",
     }
     table = Table("random kills", store)
@@ -223,10 +229,11 @@ def main() -> int:
     parser.add_argument("--store", choices=sorted(PLACES), default="sqlite")
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no kill begins after them")
     options = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
-        tally = run(options.store, options.kills, options.seed, Path(name))
+        tally = run(options.store, options.kills, options.seed, Path(name), options.minutes)
     report(options.store, tally, time.perf_counter() - start)
     return 0 if tally.is_clean else 1
 
