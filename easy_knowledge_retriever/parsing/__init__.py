@@ -14,10 +14,12 @@ from easy_knowledge_retriever.parsing.data.notebook import NotebookParser
 from easy_knowledge_retriever.parsing.mail.eml import EmlParser
 from easy_knowledge_retriever.parsing.markdown import MarkdownParser
 from easy_knowledge_retriever.parsing.office.docx import DocxParser
+from easy_knowledge_retriever.parsing.office.odf import OdfParser
 from easy_knowledge_retriever.parsing.office.pptx import PptxParser
 from easy_knowledge_retriever.parsing.office.xlsx import XlsxParser
 from easy_knowledge_retriever.parsing.pdf import PdfParser
 from easy_knowledge_retriever.parsing.plain_text import PlainTextParser
+from easy_knowledge_retriever.parsing.web.epub import EpubParser
 from easy_knowledge_retriever.parsing.web.html import HtmlParser
 
 __all__ = ["PARSERS", "DocumentParser", "Source", "can_parse", "formats", "missing_formats", "parser_for", "parser_of_suffix"]
@@ -35,7 +37,9 @@ _EACH: Final[tuple[DocumentParser, ...]] = (
     DocxParser(),
     PptxParser(),
     XlsxParser(),
+    OdfParser(),
     HtmlParser(),
+    EpubParser(),
     EmlParser(_reader),
     CsvParser(),
     NotebookParser(),
