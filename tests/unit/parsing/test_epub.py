@@ -7,10 +7,7 @@ from easy_knowledge_retriever.parsing import Source
 from easy_knowledge_retriever.parsing.web.epub import EpubParser
 from tests.support.zips import zipped
 
-CONTAINER = (
-    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
-    '<rootfile full-path="in/a.opf"/></rootfiles></container>'
-)
+CONTAINER = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfile full-path="in/a.opf"/></container>'
 PACKAGE = """<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
     <dc:title>Rivers &amp; towns</dc:title></metadata><manifest>
     <item id="two" href="two.xhtml" media-type="application/xhtml+xml"/>
