@@ -12,6 +12,7 @@ from easy_knowledge_retriever.parsing.base import DocumentParser, Source
 from easy_knowledge_retriever.parsing.data.csv import CsvParser
 from easy_knowledge_retriever.parsing.data.notebook import NotebookParser
 from easy_knowledge_retriever.parsing.mail.eml import EmlParser
+from easy_knowledge_retriever.parsing.mail.msg import MsgParser
 from easy_knowledge_retriever.parsing.markdown import MarkdownParser
 from easy_knowledge_retriever.parsing.office.docx import DocxParser
 from easy_knowledge_retriever.parsing.office.odf import OdfParser
@@ -21,6 +22,7 @@ from easy_knowledge_retriever.parsing.pdf import PdfParser
 from easy_knowledge_retriever.parsing.plain_text import PlainTextParser
 from easy_knowledge_retriever.parsing.web.epub import EpubParser
 from easy_knowledge_retriever.parsing.web.html import HtmlParser
+from easy_knowledge_retriever.parsing.web.jats import XmlParser
 
 __all__ = ["PARSERS", "DocumentParser", "Source", "can_parse", "formats", "missing_formats", "parser_for", "parser_of_suffix"]
 
@@ -40,7 +42,9 @@ _EACH: Final[tuple[DocumentParser, ...]] = (
     OdfParser(),
     HtmlParser(),
     EpubParser(),
+    XmlParser(),
     EmlParser(_reader),
+    MsgParser(_reader),
     CsvParser(),
     NotebookParser(),
 )

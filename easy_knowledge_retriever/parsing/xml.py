@@ -7,11 +7,30 @@ from typing import Any
 
 from easy_knowledge_retriever.errors import ParseError
 
-__all__ = ["member_tree"]
+__all__ = ["member_tree", "tree"]
+
+
+def tree(content: bytes, name: str) -> Any:
+    """The root element of a document. Entities that a document type declares are not resolved.
+
+    Args:
+        content: The document.
+        name: What it is called, for messages.
+
+    Raises:
+        ParseError: ``corrupt``: it is no XML.
+    """
+    from lxml import etree  # noqa: PLC0415  # an optional package
+
+    guarded = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True)
+    try:
+        return etree.fromstring(content, guarded)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise ParseError(f"{name!r} is damaged: {error}", code="corrupt", hint="fetch or export it again") from error
 
 
 def member_tree(archive: zipfile.ZipFile, member: str, name: str) -> Any:
-    """The root element of a member of an archive. Entities that a document type declares are not resolved.
+    """The root element of a member of an archive.
 
     Args:
         archive: An archive that was looked at, see :func:`parsing.archives.opened`.
@@ -21,12 +40,10 @@ def member_tree(archive: zipfile.ZipFile, member: str, name: str) -> Any:
     Raises:
         ParseError: ``corrupt``: there is no such member, or it is no XML.
     """
-    from lxml import etree  # noqa: PLC0415  # an optional package
-
-    guarded = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True)
     try:
-        return etree.fromstring(archive.read(member), guarded)
-    except (KeyError, zipfile.BadZipFile, EOFError, etree.XMLSyntaxError, ValueError, OSError) as error:
+        content = archive.read(member)
+    except (KeyError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise ParseError(
             f"{name!r} is damaged: {member!r} in it cannot be read: {error}", code="corrupt", hint="open it and save it again"
         ) from error
+    return tree(content, f"{name}: {member}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from itertools import groupby
-from pathlib import PurePath
 from typing import Final
 
 from easy_knowledge_retriever.errors import MissingExtraError, ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
-from easy_knowledge_retriever.parsing.pieces import Piece, assembled, pieces_of
+from easy_knowledge_retriever.parsing.mail.parts import Reader, attached_pieces, said_pieces
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled
 from easy_knowledge_retriever.parsing.web.charset import decoded
 from easy_knowledge_retriever.parsing.web.html import html_pieces
 from easy_knowledge_retriever.text.cleaning import clean
@@ -23,10 +21,6 @@ _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _DEEPEST: Final = 3
 """Mails attached to mails."""
 _MOST_ATTACHMENTS: Final = 100
-_GAP: Final = re.compile(r"\n[^\S\n]*\n")
-
-Reader = Callable[[str], "DocumentParser | None"]
-"""The parser of a suffix."""
 
 
 class EmlParser(DocumentParser):
@@ -85,26 +79,15 @@ class EmlParser(DocumentParser):
                 if isinstance(mail, EmailMessage):
                     yield from self._mail(mail, warnings, depth + 1)
             return
-        suffix, content = PurePath(name).suffix.lower(), part.get_payload(decode=True)
-        parser = self._reader(suffix)
-        if parser is None or not isinstance(content, bytes):
-            raise ParseError(f"there is no parser for {suffix or part.get_content_type()!r}", code="unsupported")
-        found = parser.parse(Source(name, content, suffix))
-        warnings += [f"{name!r}: {warning}" for warning in found.warnings]
-        yield from pieces_of(found.text, found.blocks, found.links)
+        content = part.get_payload(decode=True)
+        yield from attached_pieces(self._reader, name, content if isinstance(content, bytes) else b"", warnings)
 
 
 def _body(body: EmailMessage, warnings: list[str]) -> Iterator[Piece]:
     content = body.get_payload(decode=True)
     read = decoded(content if isinstance(content, bytes) else b"", "the mail", body.get_content_charset() or "")
     warnings += read.warnings
-    if body.get_content_subtype() == "html":
-        yield from html_pieces(read.text)
-        return
-    for quoted, lines in groupby(read.text.splitlines(), lambda line: line.lstrip().startswith(">")):
-        for paragraph in _GAP.split("\n".join(lines)):
-            if paragraph.strip():
-                yield Piece("quote" if quoted else "text", paragraph.strip())
+    yield from html_pieces(read.text) if body.get_content_subtype() == "html" else said_pieces(read.text)
 
 
 def _header(mail: EmailMessage, name: str) -> str:
