@@ -10,7 +10,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from easy_knowledge_retriever.errors import MissingExtraError, ParseError
+from easy_knowledge_retriever.errors import EKRError, MissingExtraError, ParseError
 from easy_knowledge_retriever.text.hashing import digest, document_id
 from easy_knowledge_retriever.types import Block, Document, Link, Metadata, PageSpan
 
@@ -50,6 +50,10 @@ class Source:
     def whole(self) -> bool:
         """Whether all pages are wanted."""
         return self.first_page == 1 and self.last_page is None
+
+    def wants(self, page: int) -> bool:
+        """Whether a page is in the range, 1-based."""
+        return self.first_page <= page and (self.last_page is None or page <= self.last_page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class DocumentParser(ABC):
         if not source.content.strip(b"\0\t\n\r "):
             raise ParseError(f"{source.name!r} is empty", code="empty")
         _refuse_other_content(source, self.suffixes)
-        parsed = self.parsed(source)
+        parsed = self._translated(source)
         if not parsed.text.strip():
             raise ParseError(f"{source.name!r} holds no text", code="empty")
         warnings = list(parsed.warnings)
@@ -122,12 +126,24 @@ class DocumentParser(ABC):
             warnings=tuple(warnings),
         )
 
+    def _translated(self, source: Source) -> Parsed:
+        try:
+            return self.parsed(source)
+        except (EKRError, MemoryError):
+            raise
+        except Exception as error:  # what the readers of other people raise over a broken file is anybody's guess
+            raise ParseError(
+                f"{source.name!r} is damaged, or no {source.suffix} file: {type(error).__name__}: {error}",
+                code="corrupt",
+                hint="open it and save it again, or fetch it again",
+            ) from error
+
     @abstractmethod
     def parsed(self, source: Source) -> Parsed:
         """What the content holds; it is neither empty nor plainly of another format.
 
         Raises:
-            ParseError: It cannot be read.
+            ParseError: It cannot be read. Whatever else is raised becomes one, ``corrupt``.
         """
 
 

@@ -15,7 +15,7 @@ from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pdf_layout import mended, page_list, plain_inline
 from easy_knowledge_retriever.parsing.pdf_tables import Cell, table_rows
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import clean, one_line
 from easy_knowledge_retriever.types import BlockKind, Box, Link
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class PdfParser(DocumentParser):
 
     def parsed(self, source: Source) -> Parsed:
         result = _read(source)
-        pages = [page for page in result.pages if _wanted(page.page_num, source)]
+        pages = [page for page in result.pages if source.wants(page.page_num)]
         _check_pages(source, result, pages)
         pieces = [piece for page in pages for piece in list(_pieces(page)) or _unlaid(page)]
         if not pieces:
@@ -95,10 +95,6 @@ def _read(source: Source) -> liteparse.ParseResult:
         ) from error
 
 
-def _wanted(page: int, source: Source) -> bool:
-    return source.first_page <= page and (source.last_page is None or page <= source.last_page)
-
-
 def _check_pages(source: Source, result: liteparse.ParseResult, pages: Sequence[liteparse.ParsedPage]) -> None:
     if pages or result.page_errors:
         return
@@ -132,7 +128,7 @@ def _pieces(page: liteparse.ParsedPage) -> Iterator[Piece]:
 
 def _unlaid(page: liteparse.ParsedPage) -> list[Piece]:
     """A page that is nothing but what looks like a running header: its plain text is better than nothing."""
-    lines = [" ".join(clean(line).text.split()) for line in page.text.splitlines()]
+    lines = [one_line(line) for line in page.text.splitlines()]
     text = "\n".join(line for line in lines if line)
     return [Piece("text", text, page.page_num)] if text else []
 
@@ -229,7 +225,7 @@ def _title(declared: str, heading: str) -> str:
 def _declared_title(result: liteparse.ParseResult) -> str:
     """The title in the file's metadata, unless it is the name of some file."""
     found = _DC_TITLE.search(result.doc_meta.xmp) if result.doc_meta and result.doc_meta.xmp else None
-    title = " ".join(clean(html.unescape(found.group(1))).text.split()) if found else ""
+    title = one_line(html.unescape(found.group(1))) if found else ""
     return "" if _NO_TITLE.fullmatch(title) else title
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from easy_knowledge_retriever.parsing.base import Parsed
 from easy_knowledge_retriever.types import Block, BlockKind, Box, Link, PageSpan
 
-__all__ = ["ENDS", "Piece", "assembled", "pieces_of", "table_text"]
+__all__ = ["ENDS", "Piece", "assembled", "pieces_of", "squared", "table_text"]
 
 ENDS: Final = tuple(".!?…:;")
 """What a paragraph that does not go on ends with."""
@@ -89,6 +89,14 @@ def pieces_of(text: str, blocks: Iterable[Block], links: Iterable[Link]) -> Iter
             level=block.level,
             links=tuple(Link(link.start - start, link.end - start, link.target) for link in inside),
         )
+
+
+def squared(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows made as long as the longest, without the columns that are empty in all of them."""
+    width = max(map(len, rows), default=0)
+    full = [[*row, *[""] * (width - len(row))] for row in rows]
+    filled = [column for column in range(width) if any(row[column] for row in full)]
+    return [[row[column] for column in filled] for row in full]
 
 
 def table_text(rows: Iterable[Sequence[str]]) -> str:

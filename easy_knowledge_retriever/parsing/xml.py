@@ -38,12 +38,7 @@ def member_tree(archive: zipfile.ZipFile, member: str, name: str) -> Any:
         name: Name of the file, for messages.
 
     Raises:
-        ParseError: ``corrupt``: there is no such member, or it is no XML.
+        ParseError: ``corrupt``: it is no XML.
+        KeyError: There is no such member.
     """
-    try:
-        content = archive.read(member)
-    except (KeyError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise ParseError(
-            f"{name!r} is damaged: {member!r} in it cannot be read: {error}", code="corrupt", hint="open it and save it again"
-        ) from error
-    return tree(content, f"{name}: {member}")
+    return tree(archive.read(member), name)

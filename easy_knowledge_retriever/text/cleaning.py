@@ -9,7 +9,7 @@ from typing import Final
 
 from easy_knowledge_retriever.errors import ParseError
 
-__all__ = ["CleanText", "clean", "decode"]
+__all__ = ["CleanText", "clean", "decode", "one_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ def clean(text: str) -> CleanText:
     if replaced:
         warnings.append(f"{replaced} half surrogate pair{'s' * (replaced != 1)} replaced")
     return CleanText(text, tuple(warnings))
+
+
+def one_line(text: str) -> str:
+    """The clean text with every run of blanks and line ends as one blank, none at its ends."""
+    return " ".join(clean(text).text.split())
 
 
 _MARKS: Final = (

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.markdown import parse_markdown
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, pieces_of
@@ -26,15 +25,9 @@ class NotebookParser(DocumentParser):
     suffixes = (".ipynb",)
 
     def parsed(self, source: Source) -> Parsed:
-        try:
-            notebook = json.loads(decode(source.content, source.name).text)
-            pieces = [piece for cell in notebook["cells"] for piece in _cell(cell)]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ParseError(
-                f"{source.name!r} is damaged or no notebook of format 4: {error}",
-                code="corrupt",
-                hint="open it and save it again",
-            ) from error
+
+        notebook = json.loads(decode(source.content, source.name).text)
+        pieces = [piece for cell in notebook["cells"] for piece in _cell(cell)]
         title = next((piece.text.lstrip("# ") for piece in pieces if piece.kind == "heading"), "")
         return assembled(pieces, title=title)
 

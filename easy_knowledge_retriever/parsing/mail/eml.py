@@ -13,7 +13,7 @@ from easy_knowledge_retriever.parsing.mail.parts import Reader, attached_pieces,
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled
 from easy_knowledge_retriever.parsing.web.charset import decoded
 from easy_knowledge_retriever.parsing.web.html import html_pieces
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import one_line
 
 __all__ = ["EmlParser"]
 
@@ -61,7 +61,7 @@ class EmlParser(DocumentParser):
             warnings.append(f"only the first {_MOST_ATTACHMENTS} of {len(attached)} attachments were read")
 
     def _attachment(self, part: EmailMessage, warnings: list[str], depth: int) -> Iterator[Piece]:
-        name = " ".join(clean(part.get_filename() or "").text.split()) or f"attached {part.get_content_type()}"
+        name = one_line(part.get_filename() or "") or f"attached {part.get_content_type()}"
         try:
             pieces = list(self._attached(part, name, warnings, depth))
         except (ParseError, MissingExtraError) as error:
@@ -96,4 +96,4 @@ def _header(mail: EmailMessage, name: str) -> str:
         said = str(mail.get(name, ""))
     except (ValueError, IndexError, AttributeError, TypeError, LookupError):
         said = next((str(value) for key, value in mail.raw_items() if key.lower() == name.lower()), "")
-    return " ".join(clean(said).text.split())
+    return one_line(said)

@@ -48,14 +48,10 @@ class MsgParser(DocumentParser):
         import olefile  # noqa: PLC0415  # an optional package
 
         warnings: list[str] = []
-        try:
-            with olefile.OleFileIO(io.BytesIO(source.content)) as mail:
-                pieces = list(self._mail(_Properties(mail, ()), warnings, 0))
-                title = _Properties(mail, ()).text(_SUBJECT)
-        except (OSError, ValueError, IndexError, TypeError, AttributeError, KeyError) as error:
-            raise ParseError(
-                f"{source.name!r} is damaged or no mail of Outlook: {error}", code="corrupt", hint="save it again, or as .eml"
-            ) from error
+
+        with olefile.OleFileIO(io.BytesIO(source.content)) as mail:
+            pieces = list(self._mail(_Properties(mail, ()), warnings, 0))
+            title = _Properties(mail, ()).text(_SUBJECT)
         return assembled(pieces, title=" ".join(title.split()), warnings=warnings)
 
     def _mail(self, mail: _Properties, warnings: list[str], depth: int) -> Iterator[Piece]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing import archives
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import clean, one_line
 from easy_knowledge_retriever.types import BlockKind, Link
 
 if TYPE_CHECKING:
@@ -53,17 +51,10 @@ class DocxParser(DocumentParser):
     def parsed(self, source: Source) -> Parsed:
         archives.opened(source.content, source.name).close()
         from docx import Document  # noqa: PLC0415  # an optional package
-        from docx.opc.exceptions import OpcError  # noqa: PLC0415
-        from lxml.etree import XMLSyntaxError  # noqa: PLC0415
 
-        try:
-            word = Document(io.BytesIO(source.content))
-            pieces = list(_Reader.of(word).pieces())
-            title = clean(word.core_properties.title or "").text.strip()
-        except (OpcError, XMLSyntaxError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-            raise ParseError(
-                f"{source.name!r} is damaged or no Word document: {error}", code="corrupt", hint="open it and save it again"
-            ) from error
+        word = Document(io.BytesIO(source.content))
+        pieces = list(_Reader.of(word).pieces())
+        title = clean(word.core_properties.title or "").text.strip()
         named = next((piece.text for piece in pieces if piece.kind == "heading"), "")
         return assembled(pieces, title=title or named)
 
@@ -136,7 +127,7 @@ class _Reader:
         """Pictures, text boxes and notes that hang on a paragraph."""
         for element in _walked(paragraph, _LEFT_OUT - {f"{_W}txbxContent"}):
             if element.tag == _PICTURE:
-                described = _one_line(element.get("descr") or "")
+                described = one_line(element.get("descr") or "")
                 if described:
                     yield Piece("image", described)
             elif element.tag == f"{_W}txbxContent" and depth < _DEEPEST:
@@ -243,11 +234,7 @@ def _notes(word: WordDocument) -> Iterator[tuple[tuple[str, str], str]]:
         root = etree.fromstring(part.blob, guarded) if part is not None else ()
         for note in root:
             words = (element.text or "" for element in _walked(note, _LEFT_OUT) if element.tag == f"{_W}t")
-            said = _one_line("".join(words))
+            said = one_line("".join(words))
             if said and note.get(f"{_W}type") is None:
                 author = note.get(f"{_W}author")
                 yield (f"{_W}{kind}Reference", note.get(f"{_W}id", "")), f"{author}: {said}" if author else said
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).text.split())

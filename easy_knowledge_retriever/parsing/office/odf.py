@@ -10,9 +10,9 @@ from typing import Any, Final
 from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing import archives
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
-from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled, squared, table_text
 from easy_knowledge_retriever.parsing.xml import member_tree
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import clean, one_line
 from easy_knowledge_retriever.types import BlockKind
 
 __all__ = ["OdfParser"]
@@ -52,9 +52,9 @@ class OdfParser(DocumentParser):
                 declared = member_tree(archive, "meta.xml", source.name).findtext(f".//{_DC}title") or ""
         if body is None or not len(body):
             raise ParseError(f"{source.name!r} is no OpenDocument file", code="corrupt", hint="open it and save it again")
-        pieces = [piece for piece in _Reader(_Budget()).pieces(body[0]) if piece.page is None or _wanted(piece.page, source)]
+        pieces = [piece for piece in _Reader(_Budget()).pieces(body[0]) if piece.page is None or source.wants(piece.page)]
         named = next((piece.text for piece in pieces if piece.kind == "heading"), "")
-        return assembled(pieces, title=_one_line(declared) or named)
+        return assembled(pieces, title=one_line(declared) or named)
 
 
 class _Budget:
@@ -62,10 +62,6 @@ class _Budget:
 
     def __init__(self) -> None:
         self.left = _MOST_CELLS
-
-
-def _wanted(page: int, source: Source) -> bool:
-    return source.first_page <= page and (source.last_page is None or page <= source.last_page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class _Reader:
                 yield from _Reader(self.budget, number).slide(slide)
         elif body.tag == f"{_OFFICE}spreadsheet":
             for number, sheet in enumerate(body.iterfind(f"{_TABLE}table"), 1):
-                yield Piece("heading", _one_line(sheet.get(f"{_TABLE}name", "")) or f"Sheet {number}", number, level=1)
+                yield Piece("heading", one_line(sheet.get(f"{_TABLE}name", "")) or f"Sheet {number}", number, level=1)
                 yield from _Reader(self.budget, number).table(sheet, 0)
         else:
             yield from self.blocks(body, 0)
@@ -91,7 +87,7 @@ class _Reader:
         """Its title, what stands on it, and what the speaker notes."""
         titles = [frame for frame in slide.iterfind(f"{_DRAW}frame") if frame.get(f"{_SHOW}class") == "title"]
         for frame in titles:
-            said = _one_line(" ".join(_said(paragraph) for paragraph in frame.iter(f"{_TEXT}p")))
+            said = one_line(" ".join(_said(paragraph) for paragraph in frame.iter(f"{_TEXT}p")))
             if said:
                 yield Piece("heading", said, self.page, level=1)
         for element in slide:
@@ -125,10 +121,10 @@ class _Reader:
             if any(cells):
                 run += [cells] * _repeated(row, "rows")
             elif run:
-                yield Piece("table", table_text(_squared(run)), self.page)
+                yield Piece("table", table_text(squared(run)), self.page)
                 run = []
         if run:
-            yield Piece("table", table_text(_squared(run)), self.page)
+            yield Piece("table", table_text(squared(run)), self.page)
 
     def _cells(self, row: Any, depth: int) -> list[str]:
         cells: list[str] = []
@@ -157,14 +153,14 @@ class _Reader:
                 continue
             if apart.tag == f"{_DRAW}frame":
                 yield from self._frame(apart, depth)
-            elif words := _one_line(" ".join(_said(paragraph) for paragraph in apart.iter(f"{_TEXT}p"))):
+            elif words := one_line(" ".join(_said(paragraph) for paragraph in apart.iter(f"{_TEXT}p"))):
                 yield Piece("footnote" if apart.tag == f"{_TEXT}note" else "note", words, self.page)
 
     def _frame(self, frame: Any, depth: int) -> Iterator[Piece]:
         """A text box or a table, or else the description of a picture."""
         # beside a table stands a picture of it, for programs that draw no tables
         inside = list(self.blocks((element for element in frame if element.tag != f"{_DRAW}image"), depth + 1))
-        described = _one_line(frame.findtext(f"{_SVG}desc") or frame.findtext(f"{_SVG}title") or "")
+        described = one_line(frame.findtext(f"{_SVG}desc") or frame.findtext(f"{_SVG}title") or "")
         if not inside and described:
             inside = [Piece("image", described, self.page)]
         yield from inside
@@ -188,12 +184,3 @@ def _said(paragraph: Any) -> str:
 def _repeated(element: Any, what: str) -> int:
     times = element.get(f"{_TABLE}number-{what}-repeated", "1")
     return min(int(times), _MOST_REPEATED) if times.isdigit() else 1
-
-
-def _squared(rows: list[list[str]]) -> list[list[str]]:
-    width = max(map(len, rows))
-    return [row + [""] * (width - len(row)) for row in rows]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).text.split())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing import archives
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import clean, one_line
 from easy_knowledge_retriever.types import BlockKind
 
 __all__ = ["PptxParser"]
@@ -32,26 +30,15 @@ class PptxParser(DocumentParser):
 
     def parsed(self, source: Source) -> Parsed:
         archives.opened(source.content, source.name).close()
-        from lxml.etree import XMLSyntaxError  # noqa: PLC0415  # an optional package
-        from pptx import Presentation  # noqa: PLC0415
-        from pptx.exc import PythonPptxError  # noqa: PLC0415
+        from pptx import Presentation  # noqa: PLC0415  # an optional package
 
-        try:
-            show = Presentation(io.BytesIO(source.content))
-            wanted = [(number, slide) for number, slide in enumerate(show.slides, 1) if _wanted(number, source)]
-            pieces = [piece for number, slide in wanted for piece in _slide(slide, number)]
-            hidden = [str(number) for number, slide in wanted if slide.element.get("show") == "0"]
-            title = clean(show.core_properties.title or "").text.strip()
-        except (PythonPptxError, XMLSyntaxError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-            raise ParseError(
-                f"{source.name!r} is damaged or no presentation: {error}", code="corrupt", hint="open it and save it again"
-            ) from error
+        show = Presentation(io.BytesIO(source.content))
+        wanted = [(number, slide) for number, slide in enumerate(show.slides, 1) if source.wants(number)]
+        pieces = [piece for number, slide in wanted for piece in _slide(slide, number)]
+        hidden = [str(number) for number, slide in wanted if slide.element.get("show") == "0"]
+        title = clean(show.core_properties.title or "").text.strip()
         warnings = [f"hidden when it is shown: slide {', '.join(hidden)}"] if hidden else []
         return assembled(pieces, title=_title(title, pieces), warnings=warnings)
-
-
-def _wanted(number: int, source: Source) -> bool:
-    return source.first_page <= number and (source.last_page is None or number <= source.last_page)
 
 
 def _title(declared: str, pieces: Iterable[Piece]) -> str:
@@ -62,7 +49,7 @@ def _title(declared: str, pieces: Iterable[Piece]) -> str:
 
 def _slide(slide: Any, number: int) -> Iterator[Piece]:
     title = slide.shapes.title
-    said = _one_line(title.text_frame.text) if title is not None else ""
+    said = one_line(title.text_frame.text) if title is not None else ""
     if said:
         yield Piece("heading", said, number, level=1)
     # a title that is drawn further down is still the title
@@ -83,14 +70,14 @@ def _shapes(shapes: Iterable[Any], number: int, depth: int) -> Iterator[Piece]:
         elif getattr(shape, "has_chart", False):
             yield from _chart(shape.chart, number)
         else:
-            described = _one_line(shape.element.xpath("string(.//p:cNvPr/@descr)"))
+            described = one_line(shape.element.xpath("string(.//p:cNvPr/@descr)"))
             if described:
                 yield Piece("image", described, number)
 
 
 def _paragraphs(frame: Any, *, listed: bool = False) -> Iterator[tuple[BlockKind, str]]:
     for paragraph in frame.paragraphs:
-        text = _one_line(paragraph.text)
+        text = one_line(paragraph.text)
         is_item = listed or paragraph.level > 0 or bool(paragraph._p.xpath("./a:pPr/a:buChar|./a:pPr/a:buAutoNum"))
         if text:
             yield ("list", f"- {text}") if is_item else ("text", text)
@@ -111,7 +98,7 @@ def _table(rows: Iterable[list[str]], number: int) -> Iterator[Piece]:
 def _chart(chart: Any, number: int) -> Iterator[Piece]:
     """The numbers a chart shows, as a table of its series."""
     if chart.has_title and chart.chart_title.has_text_frame:
-        named = _one_line(chart.chart_title.text_frame.text)
+        named = one_line(chart.chart_title.text_frame.text)
         if named:
             yield Piece("caption", named, number)
     for plot in chart.plots:
@@ -119,7 +106,3 @@ def _chart(chart: Any, number: int) -> Iterator[Piece]:
         rows = [["", *categories]] if categories else []
         rows += [[str(series.name), *("" if v is None else f"{v:.15g}" for v in series.values)] for series in plot.series]
         yield from _table(rows, number)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).text.split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import re
-import zipfile
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,8 +12,8 @@ from typing import Any, Final
 from easy_knowledge_retriever.errors import ParseError
 from easy_knowledge_retriever.parsing import archives
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
-from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.parsing.pieces import Piece, assembled, squared, table_text
+from easy_knowledge_retriever.text.cleaning import one_line
 
 __all__ = ["XlsxParser"]
 
@@ -37,20 +36,14 @@ class XlsxParser(DocumentParser):
     def parsed(self, source: Source) -> Parsed:
         archives.opened(source.content, source.name).close()
         from openpyxl import load_workbook  # noqa: PLC0415  # an optional package
-        from openpyxl.utils.exceptions import InvalidFileException  # noqa: PLC0415
 
-        try:
-            book = load_workbook(io.BytesIO(source.content), read_only=True, data_only=True)
-            numbered = [(number, book[name]) for number, name in enumerate(book.sheetnames, 1)]
-            wanted = [(number, sheet) for number, sheet in numbered if _wanted(number, source)]
-            budget = _Budget()
-            pieces = [piece for number, sheet in wanted for piece in _sheet(sheet, number, budget)]
-            hidden = [sheet.title for _, sheet in wanted if getattr(sheet, "sheet_state", "visible") != "visible"]
-            title = clean(book.properties.title or "").text.strip()
-        except (InvalidFileException, SyntaxError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-            raise ParseError(
-                f"{source.name!r} is damaged or no workbook: {error}", code="corrupt", hint="open it and save it again"
-            ) from error
+        book = load_workbook(io.BytesIO(source.content), read_only=True, data_only=True)
+        numbered = [(number, book[name]) for number, name in enumerate(book.sheetnames, 1)]
+        wanted = [(number, sheet) for number, sheet in numbered if source.wants(number)]
+        budget = _Budget()
+        pieces = [piece for number, sheet in wanted for piece in _sheet(sheet, number, budget)]
+        hidden = [sheet.title for _, sheet in wanted if getattr(sheet, "sheet_state", "visible") != "visible"]
+        title = one_line(book.properties.title or "")
         warnings = [f"hidden in the workbook: {', '.join(hidden)}"] if hidden else []
         if not budget.left:
             warnings.append(f"read up to its first {_MOST_CELLS} cells")
@@ -71,12 +64,8 @@ class _Budget:
         return self.left > 0
 
 
-def _wanted(number: int, source: Source) -> bool:
-    return source.first_page <= number and (source.last_page is None or number <= source.last_page)
-
-
 def _sheet(sheet: Any, number: int, budget: _Budget) -> Iterator[Piece]:
-    yield Piece("heading", " ".join(clean(sheet.title).text.split()) or f"Sheet {number}", number, level=1)
+    yield Piece("heading", one_line(sheet.title) or f"Sheet {number}", number, level=1)
     if not hasattr(sheet, "iter_rows"):  # a sheet that is a chart
         return
     sheet.reset_dimensions()
@@ -92,19 +81,12 @@ def _tables(rows: Iterable[Iterable[Any]], budget: _Budget) -> Iterator[list[lis
         if any(cells):
             run.append(cells)
         elif run:
-            yield _squared(run)
+            yield squared(run)
             run = []
         if not budget.take(len(cells)):
             break
     if run:
-        yield _squared(run)
-
-
-def _squared(rows: list[list[str]]) -> list[list[str]]:
-    width = max(map(len, rows))
-    full = [row + [""] * (width - len(row)) for row in rows]
-    filled = [column for column in range(width) if any(row[column] for row in full)]
-    return [[row[column] for column in filled] for row in full]
+        yield squared(run)
 
 
 _SHARE: Final = re.compile(r"0(?:\.(?P<places>0+))?%")
@@ -124,4 +106,4 @@ def _shown(cell: Any) -> str:
     if isinstance(value, int | float):
         share = _SHARE.search(cell.number_format or "")
         return f"{value:.{len(share.group('places') or '')}%}" if share else f"{value:.15g}"
-    return " ".join(clean(str(value)).text.split())
+    return one_line(str(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import zipfile
+import zlib
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,7 +17,7 @@ from easy_knowledge_retriever.parsing.pieces import Piece, assembled
 from easy_knowledge_retriever.parsing.web.charset import decoded
 from easy_knowledge_retriever.parsing.web.html import html_pieces
 from easy_knowledge_retriever.parsing.xml import member_tree
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import one_line
 
 __all__ = ["EpubParser"]
 
@@ -42,7 +43,7 @@ class EpubParser(DocumentParser):
             package = member_tree(archive, path, source.name)
             pieces = list(_pieces(archive, package, posixpath.dirname(path), warnings))
         title = package.findtext(f".//{_DC}title") or ""
-        return assembled(pieces, title=" ".join(clean(title).text.split()), warnings=warnings)
+        return assembled(pieces, title=one_line(title), warnings=warnings)
 
 
 def _pieces(archive: zipfile.ZipFile, package: Any, folder: str, warnings: list[str]) -> Iterator[Piece]:
@@ -54,7 +55,7 @@ def _pieces(archive: zipfile.ZipFile, package: Any, folder: str, warnings: list[
         member = posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
         try:
             page = decoded(archive.read(member), member)
-        except (KeyError, zipfile.BadZipFile, EOFError, OSError, ParseError) as error:
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ParseError) as error:
             warnings.append(f"a part of the book was left out: {error}")
             continue
         warnings += page.warnings

@@ -12,7 +12,7 @@ from easy_knowledge_retriever.errors import MissingExtraError
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
 from easy_knowledge_retriever.parsing.web.charset import decoded
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import one_line
 from easy_knowledge_retriever.types import BlockKind, Link
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def html_title(markup: str) -> str:
         MissingExtraError: The package that reads HTML is not installed.
     """
     title = _tree(markup).css_first("head > title")
-    return _one_line(title.text()) if title is not None else ""
+    return one_line(title.text()) if title is not None else ""
 
 
 def html_pieces(markup: str) -> list[Piece]:
@@ -156,13 +156,13 @@ def _pieces(top: LexborNode) -> Iterator[Piece]:
 
 def _apart(tag: str, node: LexborNode) -> Iterator[Piece]:
     """The pieces of an element that is read as a whole."""
-    if tag == "img" and (described := _one_line(node.attributes.get("alt"))):
+    if tag == "img" and (described := one_line(node.attributes.get("alt") or "")):
         yield Piece("image", described)
     if tag == "table" and all(table.mem_id == node.mem_id for table in node.css("table")):
         rows = list(_rows(node))
         if sum(1 for row in rows if sum(map(bool, row)) > 1) > 1:  # else it only lays out a page
             caption = node.css_first("caption")
-            if caption is not None and (said := _one_line(_seen(caption))):
+            if caption is not None and (said := one_line(_seen(caption))):
                 yield Piece("caption", said)
             yield Piece("table", table_text(rows))
 
@@ -193,7 +193,7 @@ def _rows(table: LexborNode) -> Iterator[list[str]]:
         cells: list[str] = []
         for cell in row.css("td, th"):
             _hang(cells, hanging)
-            said = _one_line(_seen(cell))
+            said = one_line(_seen(cell))
             rows, columns = (_span(cell.attributes.get(name)) for name in ("rowspan", "colspan"))
             if rows > 1:
                 hanging[len(cells)] = (rows - 1, said)
@@ -227,7 +227,3 @@ def _seen(cell: LexborNode) -> str:
 
 def _span(value: str | None) -> int:
     return min(max(int(value), 1), _WIDEST) if value and value.isdigit() else 1
-
-
-def _one_line(text: str | None) -> str:
-    return " ".join(clean(text or "").text.split())

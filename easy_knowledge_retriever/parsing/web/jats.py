@@ -10,7 +10,7 @@ from typing import Any, Final
 from easy_knowledge_retriever.parsing.base import DocumentParser, Parsed, Source
 from easy_knowledge_retriever.parsing.pieces import Piece, assembled, table_text
 from easy_knowledge_retriever.parsing.xml import tree
-from easy_knowledge_retriever.text.cleaning import clean
+from easy_knowledge_retriever.text.cleaning import clean, one_line
 from easy_knowledge_retriever.types import BlockKind, Link
 
 __all__ = ["XmlParser"]
@@ -70,8 +70,7 @@ def _front(article: Any, level: int) -> Iterator[Piece]:
         return
     yield from _heading(meta.find("title-group/article-title"), level)
     names = [
-        _one_line(f"{n.findtext('given-names') or ''} {n.findtext('surname') or ''}")
-        for n in meta.iterfind("contrib-group//name")
+        one_line(f"{n.findtext('given-names') or ''} {n.findtext('surname') or ''}") for n in meta.iterfind("contrib-group//name")
     ]
     if any(names):
         yield Piece("text", ", ".join(filter(None, names)))
@@ -116,14 +115,14 @@ def _heading(element: Any, level: int) -> Iterator[Piece]:
     said = _inline(element)[0] if element is not None else ""
     if said:
         label = element.getparent().findtext("label") or ""
-        yield Piece("heading", _one_line(f"{label} {said}"), level=level)
+        yield Piece("heading", one_line(f"{label} {said}"), level=level)
 
 
 def _caption(element: Any) -> Iterator[Piece]:
     """The label and the caption of a figure or a table, as one."""
     parts = [element.findtext("label") or ""]
     parts += [_inline(part)[0] for part in element.iterfind("caption/*")]
-    said = _one_line(" ".join(parts))
+    said = one_line(" ".join(parts))
     if said:
         yield Piece("caption", said)
 
@@ -139,7 +138,7 @@ def _reference(reference: Any) -> Iterator[Piece]:
     """A cited work: as it is written, or what is known of it."""
     for cited in reference.iterchildren("mixed-citation", "element-citation", "citation"):
         words = cited.itertext() if _name(cited) != "element-citation" else (" ".join(part.itertext()) for part in cited)
-        said = _one_line(" ".join(words) if _name(cited) == "element-citation" else "".join(words))
+        said = one_line(" ".join(words) if _name(cited) == "element-citation" else "".join(words))
         if said:
             yield Piece("list", f"- {said}")
 
@@ -183,7 +182,7 @@ def _plain(root: Any) -> Iterator[Piece]:
         element = waiting.pop()
         own = [element.text or "", *(child.tail or "" for child in element)]
         if any(part.strip() for part in own):
-            said = _one_line("".join(element.itertext()))
+            said = one_line("".join(element.itertext()))
             if said:
                 yield Piece("text", said)
         else:
@@ -193,7 +192,3 @@ def _plain(root: Any) -> Iterator[Piece]:
 def _name(element: Any) -> str:
     """Its name without a namespace; empty for what is no element."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).text.split())
