@@ -10,12 +10,12 @@ from easy_knowledge_retriever.errors import ParseError
 
 __all__ = ["opened"]
 
-_MOST_MEMBERS: Final = 20_000
+_MOST_MEMBERS: Final = 10_000
 _MOST_BYTES: Final = 512 << 20
 """Of all members, unpacked."""
-_RATIO: Final = 200
+_RATIO: Final = 100
 """Unpacked bytes a packed one may stand for, once there are more than :data:`_SMALL`."""
-_SMALL: Final = 32 << 20
+_SMALL: Final = 16 << 20
 
 
 def opened(content: bytes, name: str) -> zipfile.ZipFile:

@@ -42,11 +42,9 @@ class CsvParser(DocumentParser):
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    limit = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    finally:
-        csv.field_size_limit(limit)
+    # The limit is one for the whole process: it is only ever raised, as another thread may be reading under it.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
 def _delimiter(text: str) -> str:

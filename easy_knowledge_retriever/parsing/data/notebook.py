@@ -40,7 +40,8 @@ def _cell(cell: Mapping[str, Any]) -> Iterator[Piece]:
     elif text.strip():
         yield Piece("code" if cell["cell_type"] == "code" else "text", text.strip("\n").rstrip())
     for output in cell.get("outputs", ()):
-        printed = clean(_joined(output.get("text") or output.get("data", {}).get("text/plain", ""))).text.strip()
+        raised = f"{output['ename']}: {output.get('evalue', '')}" if output.get("ename") else ""
+        printed = clean(_joined(output.get("text") or output.get("data", {}).get("text/plain", "") or raised)).text.strip()
         if printed:
             yield Piece("code", printed if len(printed) <= _MOST_OUTPUT else f"{printed[:_MOST_OUTPUT]} …")
 

@@ -20,6 +20,8 @@ __all__ = ["EmlParser"]
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _DEEPEST: Final = 3
 """Mails attached to mails."""
+_DEEPEST_PARTS: Final = 20
+"""Parts that hold parts."""
 _MOST_ATTACHMENTS: Final = 100
 
 
@@ -50,13 +52,12 @@ class EmlParser(DocumentParser):
         head = [f"{name}: {said}" for name in _SHOWN if (said := _header(mail, name))]
         if head:
             yield Piece("text", "\n".join(head))
-        body = mail.get_body(("plain", "html"))
-        if isinstance(body, EmailMessage):
-            yield from _body(body, warnings)
-        attached = list(mail.iter_attachments())
+        bodies = [body for kind in ("plain", "html") if isinstance(body := mail.get_body((kind,)), EmailMessage)]
+        yield from next((pieces for body in bodies if (pieces := list(_body(body, warnings)))), [])
+        # a mail may be nothing but one attachment
+        attached = [mail] if not bodies and not mail.is_multipart() else list(_attachments(mail, 0))
         for part in attached[:_MOST_ATTACHMENTS]:
-            if isinstance(part, EmailMessage):
-                yield from self._attachment(part, warnings, depth)
+            yield from self._attachment(part, warnings, depth)
         if len(attached) > _MOST_ATTACHMENTS:
             warnings.append(f"only the first {_MOST_ATTACHMENTS} of {len(attached)} attachments were read")
 
@@ -81,6 +82,15 @@ class EmlParser(DocumentParser):
             return
         content = part.get_payload(decode=True)
         yield from attached_pieces(self._reader, name, content if isinstance(content, bytes) else b"", warnings)
+
+
+def _attachments(mail: EmailMessage, depth: int) -> Iterator[EmailMessage]:
+    """All of them, also those in parts that only hold others."""
+    for part in mail.iter_attachments() if depth < _DEEPEST_PARTS else ():
+        if isinstance(part, EmailMessage) and part.get_content_maintype() == "multipart":
+            yield from _attachments(part, depth + 1)
+        elif isinstance(part, EmailMessage):
+            yield part
 
 
 def _body(body: EmailMessage, warnings: list[str]) -> Iterator[Piece]:

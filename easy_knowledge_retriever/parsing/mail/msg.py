@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,10 +21,17 @@ __all__ = ["MsgParser"]
 
 _SUBJECT, _BODY, _HTML, _RTF = "0037", "1000", "1013", "1009"
 _SENDER, _SENDER_ADDRESS, _SENDER_SMTP, _TO, _CC = "0C1A", "0C1F", "5D01", "0E04", "0E03"
+_SENT: Final = 0x00390040
+"""When it was sent, with its type."""
 _DATA, _LONG_NAME, _SHORT_NAME = "3701", "3707", "3704"
 _ATTACHED: Final = "__attach_version1.0_"
 _INNER: Final = "__substg1.0_3701000D"
 """A mail that is attached to a mail."""
+_HEAD, _INNER_HEAD = 32, 24
+"""Bytes before the properties of a fixed length: of the mail itself, and of one that is attached."""
+_FIRST_DAY: Final = datetime(1601, 1, 1, tzinfo=UTC)
+_LAST_TICK: Final = 1 << 61
+"""Of a tenth of a microsecond each, well within what a date can be."""
 _DEEPEST: Final = 3
 _MOST_ATTACHMENTS: Final = 100
 _MOST_BYTES: Final = 256 << 20
@@ -57,7 +66,13 @@ class MsgParser(DocumentParser):
     def _mail(self, mail: _Properties, warnings: list[str], depth: int) -> Iterator[Piece]:
         address = mail.text(_SENDER_SMTP) or mail.text(_SENDER_ADDRESS)
         sender = f"{mail.text(_SENDER)} <{address}>" if address else mail.text(_SENDER)
-        shown = {"From": sender, "To": mail.text(_TO), "Cc": mail.text(_CC), "Subject": mail.text(_SUBJECT)}
+        shown = {
+            "From": sender,
+            "To": mail.text(_TO),
+            "Cc": mail.text(_CC),
+            "Date": mail.time(_SENT),
+            "Subject": mail.text(_SUBJECT),
+        }
         head = [f"{name}: {' '.join(said.split())}" for name, said in shown.items() if said.strip()]
         if head:
             yield Piece("text", "\n".join(head))
@@ -117,6 +132,15 @@ class _Properties:
         """A property that is bytes; empty if there is none."""
         return self._stream(f"{tag}0102")
 
+    def time(self, tag: int) -> str:
+        """A property that is a time, as ISO 8601 in UTC; empty if there is none."""
+        rows = self._read("__properties_version1.0")
+        for at in range(_INNER_HEAD if self._path else _HEAD, len(rows) - 15, 16):
+            found, _, ticks = struct.unpack_from("<IIQ", rows, at)
+            if found == tag and ticks < _LAST_TICK:
+                return (_FIRST_DAY + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds")
+        return ""
+
     def attached(self) -> list[_Properties]:
         """The attachments, in the order of their numbers."""
         depth = len(self._path)
@@ -129,7 +153,10 @@ class _Properties:
         return _Properties(self._file, path) if self._file.get_type(list(path)) == 1 else None
 
     def _stream(self, tag: str) -> bytes:
-        path = [*self._path, f"__substg1.0_{tag}"]
+        return self._read(f"__substg1.0_{tag}")
+
+    def _read(self, name: str) -> bytes:
+        path = [*self._path, name]
         if self._file.get_type(path) != 2 or self._file.get_size(path) > _MOST_BYTES:
             return b""
         with self._file.openstream(path) as stream:

@@ -43,6 +43,14 @@ def test_a_quotation_mark_that_nothing_closes_is_named() -> None:
     assert caught.value.reason == "corrupt"
 
 
+def test_a_long_cell_is_read_whoever_else_reads() -> None:
+    content = b"a,b\n" + b"x" * 200_000 + b",1\n"
+    with pytest.raises(ParseError):
+        _text(b'a,b\n"' + b"x" * (2 << 20))
+    assert len(_text(content)) > 200_000
+    assert csv.field_size_limit() >= 1 << 20
+
+
 @given(st.lists(st.lists(words, min_size=2, max_size=2), min_size=2, max_size=6))
 def test_cells_come_back(rows: list[list[str]]) -> None:
     file = io.StringIO()

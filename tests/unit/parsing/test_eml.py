@@ -64,6 +64,32 @@ def test_the_plain_text_is_preferred_and_html_read_where_there_is_none() -> None
     assert _blocks(_parsed(bytes(html))) == [("heading", "Kell"), ("text", "It flows.")]
 
 
+def test_a_blank_plain_text_gives_way_to_the_html() -> None:
+    both = _mail(" \n")
+    both.add_alternative("<p>rich</p>", subtype="html")
+    assert _blocks(_parsed(bytes(both)))[1:] == [("text", "rich")]
+
+
+def test_a_mail_that_is_one_attachment() -> None:
+    mail = EmailMessage()
+    mail["Subject"] = "Towns"
+    mail.add_attachment(b"# Verdel", maintype="text", subtype="markdown", filename="towns.md")
+    [alone] = mail.iter_attachments()
+    content = b"Subject: Towns\n" + bytes(alone)
+    assert _blocks(_parsed(content)) == [("text", "Subject: Towns"), ("heading", "towns.md"), ("heading", "# Verdel")]
+
+
+def test_parts_that_only_hold_parts_are_no_attachments() -> None:
+    inner = EmailMessage()
+    inner.add_attachment(b"# Verdel", maintype="text", subtype="markdown", filename="towns.md")
+    outer = _mail("See below.")
+    outer.make_mixed()
+    outer.attach(inner)
+    document = _parsed(bytes(outer))
+    assert _blocks(document)[1:] == [("text", "See below."), ("heading", "towns.md"), ("heading", "# Verdel")]
+    assert document.warnings == ()
+
+
 def test_mails_in_mails_end() -> None:
     mail = _mail("0")
     for depth in range(1, 8):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import olefile
@@ -86,6 +88,13 @@ def test_head_text_quotes_and_attachments(monkeypatch: pytest.MonkeyPatch) -> No
         ("text", "Inside."),
     ]
     assert document.warnings == ("'x.bin' was left out: there is no parser for '.bin'",)
+
+
+def test_when_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = int((datetime(2026, 1, 2, 3, 4, tzinfo=UTC) - datetime(1601, 1, 1, tzinfo=UTC)).total_seconds()) * 10_000_000
+    rows = struct.pack("<IIQ", 0x00170003, 6, 1) + struct.pack("<IIQ", 0x00390040, 6, ticks)
+    streams = {**_properties(p1000="It flows."), ("__properties_version1.0",): bytes(32) + rows}
+    assert _parsed(monkeypatch, streams).text == "Date: 2026-01-02 03:04:00+00:00\n\nIt flows."
 
 
 def test_html_where_there_is_no_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:

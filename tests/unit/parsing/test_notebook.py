@@ -20,7 +20,11 @@ def test_cells_in_order_with_what_they_printed() -> None:
         {
             "cell_type": "code",
             "source": "print(1)\n",
-            "outputs": [{"text": ["1\n"]}, {"data": {"text/plain": "<Figure>", "image/png": "AAAA"}}],
+            "outputs": [
+                {"text": ["1\n"]},
+                {"output_type": "error", "ename": "ValueError", "evalue": "no"},
+                {"data": {"text/plain": "<Figure>", "image/png": "AAAA"}},
+            ],
         },
         {"cell_type": "raw", "source": "raw"},
         {"cell_type": "code", "source": " "},
@@ -32,6 +36,7 @@ def test_cells_in_order_with_what_they_printed() -> None:
         ("text", "See [Kell](kell.md)."),
         ("code", "print(1)"),
         ("code", "1"),
+        ("code", "ValueError: no"),
         ("code", "<Figure>"),
         ("text", "raw"),
     ]
